@@ -1,0 +1,1 @@
+"""Documents for reviewers, approvals, and the gate to publication."""

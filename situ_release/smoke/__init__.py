@@ -1,0 +1,1 @@
+"""Running the compiled runner: tiers, an independent reference, and the evidence they leave."""
