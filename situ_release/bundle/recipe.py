@@ -1,0 +1,378 @@
+"""The recipe: everything that makes one bundle differ from another, as data.
+
+A recipe is a closed TOML document; an unknown key is an error that names it. Its JSON Schema ships as
+``data/schemas/recipe.schema.json``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from situ_release import resources
+from situ_release.digests import sha256_bytes
+from situ_release.errors import InputError, Problem, UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_RECIPE = "kimi-k3-situ"
+
+
+def _is_version(text: str) -> str:
+    try:
+        Version(text)
+    except InvalidVersion as error:
+        raise ValueError(f"{text!r} is not a PEP 440 version") from error
+    return text
+
+
+def _is_specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def _is_requirement(text: str) -> str:
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    return text
+
+
+def _is_relative(text: str) -> str:
+    parts = text.split("/")
+    if text.startswith("/") or "\\" in text or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"{text!r} is not a plain relative path")
+    return text
+
+
+Text = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Blankable = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+RelativePath = Annotated[Text, AfterValidator(_is_relative)]
+VersionText = Annotated[str, AfterValidator(_is_version)]
+Arch = Annotated[str, StringConstraints(pattern=r"^sm[0-9]{2,3}[af]?$")]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Package(_Closed):
+    """The distribution and import package of the wheel; the fields of its METADATA."""
+
+    distribution: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")]
+    import_name: Identifier
+    version: VersionText
+    summary: Text
+    license_expression: Text
+    requires_python: Annotated[str, AfterValidator(_is_specifier)]
+    requires_dist: list[Annotated[str, AfterValidator(_is_requirement)]]
+    classifiers: list[Text]
+    urls: dict[str, Text]
+
+
+class Target(_Closed):
+    """The device and platform the bundle is made for. ``sms`` are SM numbers (103 = sm_103)."""
+
+    architecture: Arch
+    sms: Annotated[list[Annotated[int, Field(ge=50, le=999)]], Field(min_length=1)]
+    cuda_major: Annotated[int, Field(ge=1)]
+    platform: Literal["linux_x86_64"]
+
+
+class WheelPolicy(_Closed):
+    """The one platform tag, the sonames left to the host, and what may never be copied in."""
+
+    platform_tag: Annotated[str, StringConstraints(pattern=r"^manylinux_[0-9]+_[0-9]+_x86_64$")]
+    exclude: list[Text]
+    never_graft: list[Text]
+    size_limit_bytes: Annotated[int, Field(gt=0)]
+
+
+class RunnerPolicy(_Closed):
+    """The compiled runner: its file name in the wheel and the symbols it must and may have."""
+
+    file: FileName
+    build_mode: Text
+    ffi_symbols: Annotated[list[Identifier], Field(min_length=1)]
+    c_symbols: list[Identifier]
+    provided_symbols: dict[str, Text]
+    module_name_hash_digits: Annotated[int, Field(ge=0, le=64)]
+
+
+class RuntimeLibraries(_Closed):
+    """Shared libraries the host brings."""
+
+    cuda_driver_soname: Text
+    cuda_runtime_soname: Text
+
+
+class KernelTokens(_Closed):
+    """The whole tokens of a kernel name that a family is recognised by; "" means the token is absent."""
+
+    output: Text
+    weights: Text
+    input: Text
+    cast: Blankable
+    patch: bool
+    accumulator: Text
+    activation: Blankable
+
+
+class Family(_Closed):
+    """Kernels alike in everything but shape and schedule, with the number there must be."""
+
+    name: Slug
+    role: Identifier
+    precision: Literal["w4a16", "w4a8"]
+    arch: Arch
+    count: Annotated[int, Field(ge=1)]
+    kernel: KernelTokens
+
+
+class Contract(_Closed):
+    """One supported problem; sizes in elements, as in the manifest's ``supported_contracts``."""
+
+    name: Slug
+    precision: Literal["w4a16", "w4a8"]
+    activation_type: Annotated[int, Field(ge=0)]
+    dtype_activation: Literal["bfloat16", "mxe4m3"]
+    dtype_weight: Literal["mxe2m1"]
+    hidden_states_scale: Literal["none", "required_mxfp8_block_scale"]
+    num_experts: Annotated[int, Field(ge=1)]
+    local_num_experts: Annotated[int, Field(ge=1)]
+    local_expert_offset: int | Text
+    top_k: Annotated[int, Field(ge=1)]
+    hidden_size: Annotated[int, Field(ge=1)]
+    logical_intermediate_size: Annotated[int, Field(ge=1)]
+    physical_intermediate_size: Annotated[int, Field(ge=1)]
+    tensor_parallel_size: Annotated[int, Field(ge=1)]
+    expert_parallel_size: Annotated[int, Field(ge=1)]
+
+    def as_manifest(self) -> dict[str, Any]:
+        """The object that the manifest holds: no ``precision``, "none" spelled null."""
+        fields = self.model_dump(exclude={"precision"})
+        if self.hidden_states_scale == "none":
+            fields["hidden_states_scale"] = None
+        return fields
+
+
+class TacticPolicy(_Closed):
+    """How the default tactic is chosen, as declared to users."""
+
+    autotune: bool
+    default_tactic: tuple[int, int]
+    mode: Text
+
+
+class ExpertParallel(_Closed):
+    """What the wheel does in an expert-parallel group, as declared to users."""
+
+    supported: bool
+    partition: Text
+    routing_expert_ids: Text
+    collective: Text
+    mixed_tensor_and_expert_parallel: bool
+
+
+class Provenance(_Closed):
+    """Names of the provenance keys, and what no source tells."""
+
+    pool_key_prefix: Annotated[str, StringConstraints(pattern=r"^[a-z_]*$")]
+    counts: dict[Identifier, list[Slug]]
+    declared: dict[Identifier, Text]
+
+
+class LicenseText(_Closed):
+    """A licence text the wheel carries, and where in the snapshot it comes from."""
+
+    component: Text
+    expression: Text
+    path: RelativePath
+    source: Annotated[list[RelativePath], Field(min_length=1)]
+
+
+class ExportControl(_Closed):
+    """Export fields as people declared them; blanks stay blanks."""
+
+    classification: Blankable
+    basis: Blankable
+    reviewer: Blankable
+    date: Blankable
+
+
+class Declared(_Closed):
+    """Licence and export fields as people declared them."""
+
+    wrapper_license: Text
+    runner_license: Blankable
+    cubin_license: Blankable
+    export_control: ExportControl
+
+
+class Recipe(_Closed):
+    """One bundle. Read one with :func:`load_recipe`."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    name: Slug
+    template: Identifier
+    artifact_kind: Text
+    limitations: list[Text]
+    package: Package
+    target: Target
+    wheel: WheelPolicy
+    runner: RunnerPolicy
+    runtime: RuntimeLibraries
+    families: Annotated[list[Family], Field(min_length=1)]
+    contracts: Annotated[list[Contract], Field(min_length=1)]
+    tactic_policy: TacticPolicy
+    expert_parallel: ExpertParallel
+    provenance: Provenance
+    licenses: list[LicenseText]
+    declared: Declared
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Recipe:
+        families = [family.name for family in self.families]
+        for label, names in (
+            ("family", families),
+            ("contract", [contract.name for contract in self.contracts]),
+            ("licence path", [text.path for text in self.licenses]),
+        ):
+            twice = _duplicates(names)
+            if twice:
+                raise ValueError(f"{label} names occur twice: {', '.join(twice)}")
+        unknown = {name for names in self.provenance.counts.values() for name in names}
+        unknown -= set(families)
+        if unknown:
+            raise ValueError(f"provenance.counts names unknown families: {sorted(unknown)}")
+        precisions = {family.precision for family in self.families}
+        for contract in self.contracts:
+            if contract.precision not in precisions:
+                raise ValueError(f"contract {contract.name}: no family has {contract.precision}")
+        return self
+
+    @property
+    def cubin_count(self) -> int:
+        """Number of cubins in the bundle: the sum over families."""
+        return sum(family.count for family in self.families)
+
+
+class LoadedRecipe(_Closed):
+    """A recipe with the SHA-256 of the file it was read from."""
+
+    recipe: Recipe
+    sha256: str
+    path: Path
+
+
+def _duplicates(names: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    return sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that are shipped with the tool, sorted."""
+    return sorted(path.stem for path in resources.recipes().glob("*.toml"))
+
+
+def recipe_path(name_or_path: str) -> Path:
+    """The file of a shipped recipe's name, or of a path to a ``.toml`` file.
+
+    Raises:
+        UsageError: there is no such recipe.
+    """
+    if name_or_path.endswith(".toml"):
+        return Path(name_or_path)
+    path = resources.recipes() / f"{name_or_path}.toml"
+    if re.fullmatch(r"[a-z0-9-]+", name_or_path) is None or not path.is_file():
+        raise UsageError.of(
+            "there is no such recipe",
+            f"--recipe {name_or_path}",
+            expected=f"one of {', '.join(recipe_names())}, or a path that ends in .toml",
+            found=name_or_path,
+            remedy="name a shipped recipe or give the path of your own",
+        )
+    return path
+
+
+def load_recipe(name_or_path: str = DEFAULT_RECIPE) -> LoadedRecipe:
+    """Read and validate a recipe.
+
+    Args:
+        name_or_path: a shipped recipe's name, or a path that ends in ``.toml``.
+
+    Raises:
+        UsageError: no shipped recipe has this name.
+        InputError: unreadable, not TOML, or not a recipe; every wrong key is listed.
+    """
+    path = recipe_path(name_or_path)
+    try:
+        data = path.read_bytes()
+        document = tomllib.loads(data.decode("utf-8"))
+    except OSError as error:
+        raise InputError.of(
+            "cannot read the recipe",
+            path,
+            expected="a readable TOML file",
+            found=error.strerror or str(error),
+            remedy="check the path",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError.of(
+            "the recipe is not valid TOML",
+            path,
+            expected="UTF-8 TOML",
+            found=str(error) or type(error).__name__,
+            remedy="correct the file",
+        ) from error
+    try:
+        recipe = Recipe.model_validate(document)
+    except ValidationError as error:
+        raise InputError(*validation_problems(error, str(path), "recipe")) from error
+    return LoadedRecipe(recipe=recipe, sha256=sha256_bytes(data), path=path)
+
+
+def validation_problems(error: ValidationError, where: str, document: str) -> list[Problem]:
+    """Every fault of a closed model, each naming the key."""
+    problems = []
+    for item in error.errors(include_url=False):
+        key = ".".join(str(part) for part in item["loc"]) or "(document)"
+        extra = item["type"] == "extra_forbidden"
+        problems.append(
+            Problem(
+                what=f"unknown key {key}" if extra else f"key {key} is wrong",
+                where=where,
+                expected=f"a key of the {document} schema" if extra else item["msg"],
+                found=repr(item["input"])[:120],
+                remedy="remove or correct the key"
+                if extra
+                else f"correct the value (see the {document} schema)",
+            )
+        )
+    return problems
