@@ -1,0 +1,431 @@
+"""A wheel as an archive: its members, its faults, and one fast pass over its content.
+
+The central directory is read by :mod:`zipfile`; members are then inflated straight from the mapped
+file on every core, because ``verify`` has to read the whole wheel in hardly more time than one core
+needs. Unlike ``zipfile``, nothing in the file may be left unexplained: bytes before, between or
+after the members are faults, since two tools may then see two different wheels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from situ_release.errors import InputError, Problem, raise_all
+
+MAX_CONTENT_BYTES = 1 << 30
+"""Most bytes that all members together may declare: 30 times the first bundle."""
+
+_BLOCK_BYTES = 16 << 20
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+_END_RECORD = struct.Struct("<4s4H2LH")
+_ENCRYPTED = 0x1 | 0x40
+_HAS_DESCRIPTOR = 0x8
+_UTF8_NAME = 0x800
+_DESCRIPTOR_SIZES = (12, 16, 20, 24)  # with or without signature, 32- or 64-bit sizes
+_REBUILD = "build the wheel again, or fetch it again"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One entry of the central directory.
+
+    Attributes:
+        name: the path inside the wheel, ``/`` separated; folders end in ``/``.
+        size: declared size of the content in bytes.
+        compressed_size: size in the archive in bytes.
+        crc: declared CRC-32 of the content.
+        mode: Unix mode with the file type bits; 0 where the archive does not say.
+        date: (year, month, day, hour, minute, second).
+        compression: zip method; 0 stored, 8 deflated.
+        flags: general purpose bit flags.
+        offset: where the local header begins, in bytes from the start of the file.
+    """
+
+    name: str
+    size: int
+    compressed_size: int
+    crc: int
+    mode: int
+    date: tuple[int, int, int, int, int, int]
+    compression: int
+    flags: int
+    offset: int
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether the entry is a folder."""
+        return self.name.endswith("/")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberContent:
+    """What reading a member gave.
+
+    Attributes:
+        size: bytes actually inflated.
+        sha256: lower-case hexadecimal digest of them.
+        data: the bytes, where they were asked for.
+        fault: why the member cannot be read as declared; size and digest are then of what could be
+            read, and ``data`` is None.
+    """
+
+    size: int
+    sha256: str
+    data: bytes | None = None
+    fault: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WheelArchive:
+    """An opened wheel; the file must not change while it is in use.
+
+    Attributes:
+        path: the file.
+        members: every entry in the order of the central directory; empty if there is none.
+        faults: structural faults, where a member's name is ``Problem.where`` ("" for the archive).
+    """
+
+    path: Path
+    members: tuple[Member, ...]
+    faults: tuple[Problem, ...]
+    _view: memoryview
+
+    @property
+    def files(self) -> tuple[Member, ...]:
+        """The members that are not folders."""
+        return tuple(member for member in self.members if not member.is_dir)
+
+    def read(self, name: str) -> bytes:
+        """The content of one member.
+
+        Raises:
+            InputError: there is no such member, or it is damaged.
+        """
+        for member in self.files:
+            if member.name == name:
+                content = self._content(member, keep=True)
+                raise_all(InputError, in_wheel(self.path, [content.fault] if content.fault else []))
+                return content.data or b""
+        raise InputError.of(
+            "the wheel has no such member",
+            self.path,
+            expected=name,
+            found=f"{len(self.files)} other files",
+            remedy="check that this is the right wheel",
+        )
+
+    def scan(self, keep: Callable[[str], bool]) -> dict[str, MemberContent]:
+        """Read and hash every file in one pass over all cores.
+
+        Memory is bounded by what is kept plus one block of 16 MiB for each core.
+
+        Args:
+            keep: given a member's name, whether its bytes are wanted.
+
+        Returns:
+            name -> content for all files, in the archive's order; a damaged member has a ``fault``.
+        """
+        wanted = {member.name: member for member in self.files}
+
+        def work(member: Member) -> MemberContent:
+            return self._content(member, keep(member.name))
+
+        # The largest first, so that no core ends with a long tail.
+        order = sorted(wanted.values(), key=lambda member: -member.size)
+        read = dict(zip((member.name for member in order), on_all_cores(work, order), strict=True))
+        return {name: read[name] for name in wanted}
+
+    def _content(self, member: Member, keep: bool) -> MemberContent:
+        digest = hashlib.sha256()
+        size = crc = 0
+        kept: list[bytes] = []
+        fault: Problem | None = None
+        try:
+            for block in self._blocks(member):
+                digest.update(block)
+                crc = zlib.crc32(block, crc)
+                size += len(block)
+                if keep:
+                    kept.append(block)
+            if size != member.size:
+                raise _DamagedError(f"{member.size} bytes", f"{size} bytes")
+            if crc != member.crc:
+                raise _DamagedError(f"CRC-32 {member.crc:08x}", f"{crc:08x}")
+        except _DamagedError as error:
+            fault = _fault("the member is damaged", member.name, error.expected, error.found)
+        data = None
+        if keep and fault is None:
+            data = kept[0] if len(kept) == 1 else b"".join(kept)
+        return MemberContent(size, digest.hexdigest(), data, fault)
+
+    def _blocks(self, member: Member) -> Iterator[bytes]:
+        start, end = _data_span(self._view, member)
+        if end > len(self._view):
+            raise _DamagedError("all of its compressed bytes", "the file ends before")
+        packed = self._view[start:end]
+        if member.size > MAX_CONTENT_BYTES:
+            raise _DamagedError(f"at most {MAX_CONTENT_BYTES} bytes", f"{member.size} declared")
+        if member.compression == zipfile.ZIP_STORED:
+            for position in range(0, len(packed), _BLOCK_BYTES):
+                yield bytes(packed[position : position + _BLOCK_BYTES])
+        elif member.compression == zipfile.ZIP_DEFLATED and not member.flags & _ENCRYPTED:
+            yield from _inflate(packed, member.size)
+        else:
+            raise _DamagedError("stored or deflated content", f"method {member.compression}")
+
+
+class _DamagedError(Exception):
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(expected, found)
+        self.expected = expected
+        self.found = found
+
+
+def open_wheel(path: Path) -> WheelArchive:
+    """Open a wheel whose structure is sound.
+
+    Raises:
+        InputError: the file cannot be read, or has any of the faults of :func:`examine_wheel`.
+    """
+    archive = examine_wheel(path)
+    raise_all(InputError, in_wheel(path, archive.faults))
+    return archive
+
+
+def examine_wheel(path: Path) -> WheelArchive:
+    """Open any readable file as a wheel; what is wrong with its structure is data, not an error.
+
+    Raises:
+        InputError: the file is missing or cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            length = os.fstat(stream.fileno()).st_size
+            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if length else b""
+            view = memoryview(mapped)
+            try:
+                with zipfile.ZipFile(stream) as archive:
+                    infos, directory = archive.infolist(), archive.start_dir
+            except _ZIP_ERRORS as error:
+                found = "an empty file" if not length else str(error) or type(error).__name__
+                fault = _fault("not a readable zip archive", "", "a wheel (zip)", found)
+                return WheelArchive(path, (), (fault,), view)
+    except OSError as error:
+        raise InputError.of(
+            "cannot read the wheel",
+            path,
+            expected="a readable file",
+            found=error.strerror or str(error),
+            remedy="check the path",
+        ) from error
+    members = tuple(_member(info) for info in infos)
+    faults = [
+        *_name_faults(infos),
+        *_member_faults(members),
+        *_layout_faults(view, infos, directory),
+    ]
+    return WheelArchive(path, members, tuple(faults), view)
+
+
+# What zipfile raises for arbitrary bytes: bad offsets, names and dates come through as ValueError,
+# struct.error or OverflowError.
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    EOFError,
+    struct.error,
+)
+
+
+def archive_faults(
+    archive: WheelArchive, contents: Mapping[str, MemberContent] | None = None
+) -> tuple[Problem, ...]:
+    """Every structural fault, and every damaged member of a scan.
+
+    ``Problem.where`` is the member's name, or "" for the archive as a whole.
+    """
+    damaged = [item.fault for item in (contents or {}).values() if item.fault]
+    return (*archive.faults, *damaged)
+
+
+def in_wheel(path: Path, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems with the wheel's path before the member's name."""
+    for problem in problems:
+        where = f"{path}: {problem.where}" if problem.where else str(path)
+        yield replace(problem, where=where)
+
+
+def on_all_cores(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """``function`` over ``items`` in threads (zlib and hashlib release the interpreter lock)."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(function, items))
+
+
+def _member(info: zipfile.ZipInfo) -> Member:
+    return Member(
+        name=info.filename,
+        size=info.file_size,
+        compressed_size=info.compress_size,
+        crc=info.CRC,
+        mode=info.external_attr >> 16,
+        date=info.date_time,
+        compression=info.compress_type,
+        flags=info.flag_bits,
+        offset=info.header_offset,
+    )
+
+
+def _fault(what: str, where: str, expected: str, found: str) -> Problem:
+    return Problem(what, where, expected, found, _REBUILD)
+
+
+def _inflate(packed: memoryview, size: int) -> Iterator[bytes]:
+    """Raw deflate, never more than ``size`` + 1 bytes whatever the stream would expand to."""
+    stream = zlib.decompressobj(-zlib.MAX_WBITS)
+    left = size + 1
+    source: memoryview | bytes = packed
+    while left and not stream.eof:
+        try:
+            block = stream.decompress(source, min(left, _BLOCK_BYTES))
+        except zlib.error as error:
+            raise _DamagedError("a deflate stream", str(error)) from error
+        source = stream.unconsumed_tail
+        left -= len(block)
+        if block:
+            yield block
+        elif not source and not stream.eof:
+            raise _DamagedError("a complete deflate stream", "it ends early")
+    if not left:
+        raise _DamagedError(f"{size} bytes", "more than that")
+    if stream.unused_data:
+        raise _DamagedError("one deflate stream", f"{len(stream.unused_data)} bytes behind it")
+
+
+def _data_span(view: memoryview, member: Member) -> tuple[int, int]:
+    """Start and end of the member's compressed bytes, by its local header."""
+    fields = _local_header(view, member.offset)
+    if fields is None:
+        raise _DamagedError("a local header", f"none at offset {member.offset}")
+    start = member.offset + _LOCAL_HEADER.size + fields[9] + fields[10]
+    return start, start + member.compressed_size
+
+
+def _local_header(view: memoryview, offset: int) -> tuple[int, ...] | None:
+    if not 0 <= offset <= len(view) - _LOCAL_HEADER.size:
+        return None
+    signature, *fields = _LOCAL_HEADER.unpack_from(view, offset)
+    return (0, *fields) if signature == b"PK\x03\x04" else None
+
+
+def _unsafe(name: str) -> str:
+    """Why a member must not be unpacked under this name; "" if it may."""
+    parts = name.removesuffix("/").split("/")
+    if name.startswith("/") or (len(name) > 1 and name[1] == ":"):
+        return "an absolute path"
+    if "\\" in name:
+        return "a backslash"
+    if ".." in parts:
+        return "a .. component"
+    if "." in parts or "" in parts:
+        return "an empty or . component"
+    if not name.isprintable():
+        return "an unprintable character"
+    return ""
+
+
+def _name_faults(infos: Sequence[zipfile.ZipInfo]) -> Iterator[Problem]:
+    files: set[str] = set()
+    seen: dict[str, str] = {}
+    for info in infos:
+        name = info.orig_filename
+        if reason := _unsafe(name):
+            shown = name.encode("unicode_escape").decode() if not name.isprintable() else name
+            yield _fault("unsafe member name", shown, "a plain relative path", reason)
+        first = seen.setdefault(name.casefold(), name)
+        if name in files:
+            yield _fault("duplicate member", name, "one entry of that name", "two")
+        elif first != name:
+            yield _fault("names differ only by case", name, "distinct names", first)
+        files.add(name)
+    folders = {
+        name[:position]
+        for name in files
+        for position, character in enumerate(name)
+        if character == "/"
+    }
+    for name in sorted(files & folders):
+        yield _fault("a file and a folder have one name", name, "one of them", "both")
+
+
+def _member_faults(members: Sequence[Member]) -> Iterator[Problem]:
+    for member in members:
+        kind = stat.S_IFMT(member.mode)
+        if member.flags & _ENCRYPTED:
+            yield _fault("the member is encrypted", member.name, "plain content", "encryption flag")
+        if member.compression not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            found = f"method {member.compression}"
+            yield _fault("unsupported compression", member.name, "stored or deflated", found)
+        if kind == stat.S_IFLNK:
+            yield _fault("the member is a symbolic link", member.name, "a regular file", "a link")
+        elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+            yield _fault("the member is a special file", member.name, "a regular file", oct(kind))
+        if member.is_dir and member.size:
+            found = f"{member.size} bytes"
+            yield _fault("a folder entry has content", member.name, "0 bytes", found)
+    total = sum(member.size for member in members)
+    if total > MAX_CONTENT_BYTES:
+        expected = f"at most {MAX_CONTENT_BYTES} bytes in all"
+        yield _fault("the wheel declares too much content", "", expected, f"{total} bytes")
+
+
+def _layout_faults(
+    view: memoryview, infos: Sequence[zipfile.ZipInfo], directory: int
+) -> Iterator[Problem]:
+    """Bytes that no entry accounts for, and local headers that say something else."""
+    position = 0
+    slack: tuple[int, ...] = (0,)
+    for info in sorted(infos, key=lambda info: info.header_offset):
+        gap = info.header_offset - position
+        if gap not in slack:
+            yield _gap_fault(info.filename, gap)
+        fields = _local_header(view, info.header_offset)
+        if fields is None:
+            expected, found = "a local header", f"none at offset {info.header_offset}"
+            yield _fault("the archive is damaged", info.filename, expected, found)
+            return
+        name_start = info.header_offset + _LOCAL_HEADER.size
+        local_name = bytes(view[name_start : name_start + fields[9]])
+        encoding = "utf-8" if info.flag_bits & _UTF8_NAME else "cp437"
+        if local_name != info.orig_filename.encode(encoding, "replace"):
+            found = repr(local_name)[1:]
+            yield _fault("two names for one member", info.filename, "the directory's name", found)
+        position = name_start + fields[9] + fields[10] + info.compress_size
+        slack = _DESCRIPTOR_SIZES if info.flag_bits & _HAS_DESCRIPTOR else (0,)
+    if directory - position not in slack:
+        yield _gap_fault("", directory - position)
+    end = len(view) - _END_RECORD.size
+    if _END_RECORD.unpack_from(view, end)[0] != b"PK\x05\x06":
+        expected, found = "the end record last", "a comment or other bytes behind it"
+        yield _fault("data after the end of the archive", "", expected, found)
+
+
+def _gap_fault(before: str, gap: int) -> Problem:
+    where = f"before {before}" if before else "before the central directory"
+    what = "unexplained bytes in the archive" if gap > 0 else "members overlap"
+    return Problem(what, "", "members without gaps", f"{gap} bytes {where}", _REBUILD)
