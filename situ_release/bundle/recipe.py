@@ -132,27 +132,22 @@ class RuntimeLibraries(_Closed):
     cuda_runtime_soname: Text
 
 
-class KernelTokens(_Closed):
-    """The whole tokens of a kernel name that a family is recognised by; "" means the token is absent."""
-
-    output: Text
-    weights: Text
-    input: Text
-    cast: Blankable
-    patch: bool
-    accumulator: Text
-    activation: Blankable
-
-
 class Family(_Closed):
-    """Kernels alike in everything but shape and schedule, with the number there must be."""
+    """Kernels alike in everything but shape and schedule, with the number there must be.
+
+    Attributes:
+        dtypes: the part of the kernel name before the tile, as
+            :attr:`situ_release.sources.kernel_name.KernelName.dtype_family` spells it.
+        gated_act: the gated activation's token, "" for kernels without one.
+    """
 
     name: Slug
     role: Identifier
     precision: Literal["w4a16", "w4a8"]
     arch: Arch
     count: Annotated[int, Field(ge=1)]
-    kernel: KernelTokens
+    dtypes: Text
+    gated_act: Blankable
 
 
 class Contract(_Closed):

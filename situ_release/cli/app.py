@@ -1,0 +1,91 @@
+"""The command line: parses, calls the library, prints."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from situ_release import __version__
+from situ_release.cli import command
+from situ_release.cli.commands import COMMANDS
+from situ_release.cli.console import Console
+from situ_release.errors import Problem, UsageError
+
+GLOBAL_FLAGS = {"--json": "json_output", "-v": "verbose", "--verbose": "verbose", "--debug": "debug"}
+"""Flags that may stand anywhere on the command line."""
+
+app = typer.Typer(
+    name="situ-release",
+    help="Build, verify and release cubin bundles: wheels with precompiled CUDA kernels.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: rich would double the start-up time
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 faults found; 2 usage; 3 input; 4 host cannot; 5 tool failed; 70 bug.",
+)
+
+
+@app.callback()
+def _global_options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="One JSON object on stdout, human text on stderr.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show more.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Global flags; --json, -v and --debug may also follow the command."""
+
+
+for name, function in COMMANDS.items():
+    app.command(name, help=function.__doc__)(function)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with the code of DESIGN's table."""
+    words, flags = _split_flags(sys.argv[1:] if arguments is None else arguments)
+    console = Console(**flags)
+    command.current = console
+    if words == ["--version"]:
+        sys.stdout.write(f"situ-release {__version__}\n")
+        raise SystemExit(0)
+    try:
+        code = app(words, standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        command.quiet_exit_on_broken_pipe()
+        code = 0
+    except typer.Exit as leave:
+        code = leave.exit_code
+    except typer.Abort:
+        code = command.INTERRUPTED
+    except Exception as error:
+        # Typer's usage errors share no public base class across its versions, but this method.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
+            raise
+        name = words[0] if words and words[0] in COMMANDS else "situ-release"
+        remedy = f"see `situ-release {name} --help`" if name in COMMANDS else "see `situ-release --help`"
+        message = format_message()
+        if message:
+            problem = Problem(message.rstrip("."), f"situ-release {name}".strip(), remedy=remedy)
+            command.report_failure(console, name, UsageError.exit_code, (problem,))
+        code = UsageError.exit_code
+    raise SystemExit(code or 0)
+
+
+def _split_flags(arguments: list[str]) -> tuple[list[str], dict[str, bool]]:
+    flags = {}
+    words = []
+    for position, word in enumerate(arguments):
+        if word == "--":
+            words += arguments[position:]
+            break
+        if word in GLOBAL_FLAGS:
+            flags[GLOBAL_FLAGS[word]] = True
+        else:
+            words.append(word)
+    return words, flags

@@ -1,0 +1,105 @@
+"""What all commands share: run the work, show the outcome, turn errors into exit codes and JSON."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from situ_release.cli.console import Console
+from situ_release.errors import Problem, SituReleaseError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+BUG = 70
+INTERRUPTED = 130
+
+current = Console()
+"""The console of this process; :func:`situ_release.cli.app.main` sets it from the global flags."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found.
+
+    Attributes:
+        output: the command's own JSON fields, one of :mod:`situ_release.cli.output`.
+        show: prints the same for people.
+        exit_code: 0, or 1 where checks ran and found faults.
+    """
+
+    output: DataclassInstance
+    show: Callable[[Console], None]
+    exit_code: int = 0
+
+
+def envelope(command: str, exit_code: int) -> dict[str, Any]:
+    """The fields that every command's JSON object begins with."""
+    return {
+        "command": command,
+        "schema": f"situ-release/{command}/1",
+        "ok": exit_code == 0,
+        "exit_code": exit_code,
+    }
+
+
+def failure(command: str, exit_code: int, problems: tuple[Problem, ...]) -> dict[str, Any]:
+    """The JSON object of a failed command: the first problem as ``error``, all as ``errors``."""
+    errors = [problem.as_dict() for problem in problems]
+    return envelope(command, exit_code) | {"error": errors[0], "errors": errors}
+
+
+def execute(command: str, work: Callable[[Console], Outcome]) -> None:
+    """Run ``work`` and leave the process with its exit code; no expected failure is a traceback."""
+    console = current
+    try:
+        outcome = work(console)
+    except SituReleaseError as error:
+        report_failure(console, command, error.exit_code, error.problems, error.log_tail)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        problem = Problem("interrupted", command, remedy="nothing was written; run it again")
+        report_failure(console, command, INTERRUPTED, (problem,))
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug has an exit code of its own
+        problem = Problem(
+            what=f"a bug in situ-release: {type(error).__name__}: {error}",
+            where=command,
+            remedy="run again with --debug and report the traceback",
+        )
+        report_failure(console, command, BUG, (problem,))
+        raise typer.Exit(BUG) from None
+    outcome.show(console)
+    console.emit(envelope(command, outcome.exit_code) | asdict(outcome.output))
+    if outcome.exit_code:
+        raise typer.Exit(outcome.exit_code)
+
+
+def report_failure(
+    console: Console,
+    command: str,
+    exit_code: int,
+    problems: tuple[Problem, ...],
+    log_tail: str = "",
+) -> None:
+    """Every problem on a line of stderr, and the JSON object if it was asked for."""
+    if console.debug and sys.exc_info()[0] is not None:
+        traceback.print_exc()
+    for problem in problems:
+        console.error(str(problem))
+    if log_tail:
+        console.error_detail(log_tail)
+    console.emit(failure(command, exit_code, problems))
+
+
+def quiet_exit_on_broken_pipe() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush cannot fail a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

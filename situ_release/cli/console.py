@@ -1,0 +1,106 @@
+"""What reaches the terminal: human text, tables, and the one JSON object of ``--json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+from situ_release.text import printable
+
+STYLES = {
+    "pass": "32",
+    "note": "36",
+    "warn": "33",
+    "fail": "31",
+    "skip": "35",
+    "error": "1;31",
+    "head": "1",
+    "dim": "2",
+}
+"""SGR codes by meaning; colour is never the only carrier of one."""
+
+
+class Console:
+    """Human text goes to stdout, or to stderr when stdout is to carry the JSON object.
+
+    Args:
+        json_output: print one JSON object on stdout and nothing else there.
+        verbose: also show what is usually left out.
+        debug: show the traceback of a failure.
+    """
+
+    def __init__(
+        self, *, json_output: bool = False, verbose: bool = False, debug: bool = False
+    ) -> None:
+        self.json_output = json_output
+        self.verbose = verbose
+        self.debug = debug
+
+    @property
+    def _human(self) -> IO[str]:
+        return sys.stderr if self.json_output else sys.stdout
+
+    def style(self, meaning: str, text: str, stream: IO[str] | None = None) -> str:
+        """``text`` coloured by meaning, if the stream is a terminal that wants colour."""
+        stream = stream or self._human
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+            return text
+        return f"\x1b[{STYLES[meaning]}m{text}\x1b[0m"
+
+    def line(self, text: str = "", meaning: str = "") -> None:
+        """One line of human text; control characters in it are shown, not sent."""
+        text = printable(text)
+        self._human.write((self.style(meaning, text) if meaning else text) + "\n")
+
+    def marked(self, meaning: str, mark: str, text: str) -> None:
+        """A line that begins with a coloured mark."""
+        self._human.write(f"{self.style(meaning, printable(mark))}{printable(text)}\n")
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Columns padded to their widest cell; numbers are aligned right."""
+        cells = [[printable(_cell(value)) for value in row] for row in rows]
+        widths = [len(name) for name in header]
+        for row in cells:
+            widths = [max(width, len(cell)) for width, cell in zip(widths, row, strict=True)]
+        right = [
+            bool(rows) and all(isinstance(row[column], int | float) for row in rows)
+            for column in range(len(header))
+        ]
+
+        def joined(row: Sequence[str]) -> str:
+            padded = (
+                cell.rjust(width) if numeric else cell.ljust(width)
+                for cell, width, numeric in zip(row, widths, right, strict=True)
+            )
+            return "  ".join(padded).rstrip()
+
+        self._human.write(self.style("head", joined(header)) + "\n")
+        for row in cells:
+            self._human.write(joined(row) + "\n")
+
+    def error(self, text: str) -> None:
+        """One line on stderr that begins with ``error:``."""
+        sys.stderr.write(f"{self.style('error', 'error:', sys.stderr)} {printable(text)}\n")
+
+    def error_detail(self, text: str) -> None:
+        """Lines on stderr below an error, such as the end of a tool's output."""
+        for line in text.splitlines():
+            sys.stderr.write(f"  | {printable(line)}\n")
+
+    def emit(self, document: dict[str, Any]) -> None:
+        """The JSON object, when ``--json`` asked for it."""
+        if self.json_output:
+            sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return "" if value is None else str(value)
