@@ -1,0 +1,331 @@
+"""A bounds-checked reader of 64-bit little-endian ELF files: host libraries and cubins alike.
+
+Everything that points outside the file is an :class:`InputError` at reading time, so whoever holds
+an :class:`Elf` may slice it freely. Nothing here is quadratic or larger than a small multiple of
+the file, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from situ_release.errors import InputError, Problem
+from situ_release.sources.content_kind import describe_content, is_crlf_mangled
+
+EM_X86_64 = 62
+EM_CUDA = 190
+ET_EXEC = 2
+ET_DYN = 3
+
+PT_LOAD = 1
+PT_DYNAMIC = 2
+PT_NOTE = 4
+PT_GNU_STACK = 0x6474E551
+PF_X = 1
+
+SHT_NULL = 0
+SHT_PROGBITS = 1
+SHT_NOTE = 7
+SHT_NOBITS = 8
+SHT_DYNSYM = 11
+SHF_ALLOC = 2
+SHF_EXECINSTR = 4
+
+STT_OBJECT = 1
+STT_FUNC = 2
+STT_TLS = 6
+STT_GNU_IFUNC = 10
+STB_GLOBAL = 1
+STB_WEAK = 2
+
+_HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_EXTENDED_NAMES = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One row of the section table. ``offset`` and ``size`` are bytes in the file."""
+
+    name: str
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One program header. ``offset`` and ``file_size`` are bytes in the file."""
+
+    type: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One row of a symbol table.
+
+    Attributes:
+        index: its row; other tables refer to it by this.
+        section: index of the defining section, 0 for an undefined symbol.
+        other: the raw ``st_other`` byte (visibility in the two lowest bits).
+    """
+
+    index: int
+    name: str
+    type: int
+    binding: int
+    other: int
+    section: int
+    value: int
+    size: int
+
+
+class StringTable:
+    """NUL-terminated names by offset.
+
+    Names may overlap inside the table, so a crafted file could name gigabytes; the table therefore
+    hands out no more than sixteen times its own size and then refuses.
+    """
+
+    __slots__ = ("_budget", "_content", "_where")
+
+    def __init__(self, content: bytes, where: str) -> None:
+        self._content = content
+        self._where = where
+        self._budget = 16 * len(content) + 4096
+
+    def at(self, offset: int) -> str:
+        """The name at ``offset``; bytes that are not UTF-8 appear escaped.
+
+        Raises:
+            InputError: the offset is outside the table, the name has no end, or the names together
+                are absurdly long.
+        """
+        if offset == 0 and not self._content:
+            return ""
+        end = self._content.find(b"\0", offset) if offset < len(self._content) else -1
+        if end < 0:
+            raise malformed(
+                self._where,
+                f"a name at offset {offset:#x} that the string table "
+                f"({len(self._content):,} bytes) does not hold",
+            )
+        self._budget -= end - offset
+        if self._budget < 0:
+            raise malformed(self._where, "names that overlap beyond reason in the string table")
+        return self._content[offset:end].decode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Elf:
+    """An ELF file whose tables are known to lie inside it.
+
+    Attributes:
+        data: the whole file.
+        where: the name used in errors.
+        os_abi: ``EI_OSABI`` (0 System V, 51 or 65 CUDA).
+        abi_version: ``EI_ABIVERSION``.
+        type: ``e_type`` (2 executable, 3 shared object).
+        machine: ``e_machine`` (62 x86-64, 190 CUDA).
+        flags: ``e_flags``.
+        sections: the section table, null section included; empty when the file has none.
+        segments: the program headers.
+    """
+
+    data: bytes = field(repr=False)
+    where: str
+    os_abi: int
+    abi_version: int
+    type: int
+    machine: int
+    flags: int
+    sections: tuple[Section, ...] = field(repr=False)
+    segments: tuple[Segment, ...] = field(repr=False)
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return next((section for section in self.sections if section.name == name), None)
+
+    def content(self, section: Section) -> bytes:
+        """The section's bytes in the file; nothing for ``SHT_NOBITS``."""
+        if section.type == SHT_NOBITS:
+            return b""
+        return self.data[section.offset : section.offset + section.size]
+
+    def content_of(self, name: str) -> bytes:
+        """The bytes of the first section of that name; nothing when there is none."""
+        section = self.section(name)
+        return b"" if section is None else self.content(section)
+
+    def strings(self, index: int) -> StringTable:
+        """The string table in section ``index`` (a section's ``link``)."""
+        if not 0 < index < len(self.sections):
+            raise malformed(self.where, f"a string table in section {index}, which does not exist")
+        return StringTable(self.content(self.sections[index]), self.where)
+
+    def symbols(self, table: Section) -> tuple[Symbol, ...]:
+        """All rows of a symbol table section.
+
+        Raises:
+            InputError: a name lies outside the string table.
+        """
+        return tuple(parse_symbols(self.content(table), self.strings(table.link)))
+
+    def address_to_offset(self, address: int) -> int:
+        """The file offset that the loader maps at ``address``.
+
+        Raises:
+            InputError: no loaded segment covers it.
+        """
+        for segment in self.segments:
+            if segment.type == PT_LOAD and 0 <= address - segment.address < segment.file_size:
+                return segment.offset + address - segment.address
+        raise malformed(self.where, f"the address {address:#x}, which no loaded segment covers")
+
+
+def read_elf(data: bytes, where: str) -> Elf:
+    """Read the header, the section table and the program headers.
+
+    Args:
+        data: the whole file.
+        where: the name used in errors.
+
+    Raises:
+        InputError: not a 64-bit little-endian ELF file, or one that is truncated or damaged; the
+            problem's ``found`` says what it is instead.
+    """
+    if len(data) < _HEADER.size or data[:6] != b"\x7fELF\x02\x01" or is_crlf_mangled(data):
+        raise InputError.of(
+            "not a readable ELF file",
+            where,
+            expected="a 64-bit little-endian ELF file",
+            found=describe_content(data),
+            remedy="fetch or build the file again, in binary mode",
+        )
+    (
+        _magic, _class, _order, _version, os_abi, abi_version, elf_type, machine, _, _entry,
+        segment_offset, section_offset, flags, _header_size, segment_size, segment_count,
+        section_size, section_count, names_index,
+    ) = _HEADER.unpack_from(data)  # fmt: skip
+    segments = _read_segments(data, where, segment_offset, segment_size, segment_count)
+    sections: tuple[Section, ...] = ()
+    if section_offset:
+        sections = _read_sections(
+            data, where, section_offset, section_size, section_count, names_index
+        )
+    elif section_count:
+        raise malformed(where, f"{section_count} sections but no section table")
+    return Elf(data, where, os_abi, abi_version, elf_type, machine, flags, sections, segments)
+
+
+def parse_symbols(content: bytes, names: StringTable) -> Iterator[Symbol]:
+    """Decode symbol table rows; a partial last row is left out."""
+    whole = len(content) // _SYMBOL.size * _SYMBOL.size
+    rows = _SYMBOL.iter_unpack(memoryview(content)[:whole])
+    for index, (name, info, other, section, value, size) in enumerate(rows):
+        yield Symbol(index, names.at(name), info & 15, info >> 4, other, section, value, size)
+
+
+def parse_notes(content: bytes) -> Iterator[tuple[str, int, bytes]]:
+    """``(owner, type, description)`` of every complete note in a note section."""
+    position = 0
+    while position + 12 <= len(content):
+        name_size, description_size, note_type = struct.unpack_from("<III", content, position)
+        name_end = position + 12 + name_size
+        start = (name_end + 3) & ~3
+        end = start + description_size
+        if end > len(content):
+            return
+        owner = content[position + 12 : name_end].rstrip(b"\0").decode("ascii", "backslashreplace")
+        yield owner, note_type, content[start:end]
+        position = (end + 3) & ~3
+
+
+def malformed(where: str, found: str) -> InputError:
+    """The error for an ELF file whose insides contradict themselves."""
+    return InputError(
+        Problem(
+            "damaged or truncated ELF file",
+            where,
+            expected="tables and names that lie inside the file",
+            found=found,
+            remedy="fetch or build the file again",
+        )
+    )
+
+
+def _read_segments(
+    data: bytes, where: str, offset: int, entry_size: int, count: int
+) -> tuple[Segment, ...]:
+    if not count or not offset:
+        return ()
+    rows = _table(data, where, "program header", offset, entry_size, count, _SEGMENT.size)
+    segments = []
+    for kind, flags, start, address, _physical, size, _memory, _align in _SEGMENT.iter_unpack(rows):
+        if start + size > len(data):
+            raise malformed(where, f"a segment that ends at byte {start + size:,} of {len(data):,}")
+        segments.append(Segment(kind, flags, start, address, size))
+    return tuple(segments)
+
+
+def _read_sections(
+    data: bytes, where: str, offset: int, entry_size: int, count: int, names_index: int
+) -> tuple[Section, ...]:
+    if not count:
+        # More than 65,279 sections: the number stands in the null section's size.
+        first = _table(data, where, "section", offset, entry_size, 1, _SECTION.size)
+        count = _SECTION.unpack(first)[5]
+    rows = list(
+        _SECTION.iter_unpack(
+            _table(data, where, "section", offset, entry_size, count, _SECTION.size)
+        )
+    )
+    if not rows:
+        return ()
+    total = 0
+    for index, (_, kind, _, _, start, size, *_) in enumerate(rows):
+        if kind in (SHT_NULL, SHT_NOBITS):
+            continue
+        if start + size > len(data):
+            raise malformed(
+                where, f"section {index}, which ends at byte {start + size:,} of {len(data):,}"
+            )
+        total += size
+    if total > 4 * len(data):
+        raise malformed(where, f"sections of {total:,} bytes in a file of {len(data):,}")
+    if names_index == _EXTENDED_NAMES:
+        names_index = rows[0][6]
+    if names_index >= len(rows):
+        raise malformed(where, f"section names in section {names_index} of {len(rows)}")
+    _, kind, _, _, start, size, *_ = rows[names_index]
+    stored = kind not in (SHT_NULL, SHT_NOBITS)
+    names = StringTable(data[start : start + size] if stored else b"", where)
+    return tuple(
+        Section(names.at(name), kind, flags, address, start, size, link, info)
+        for name, kind, flags, address, start, size, link, info, _, _ in rows
+    )
+
+
+def _table(
+    data: bytes, where: str, what: str, offset: int, entry_size: int, count: int, expected: int
+) -> memoryview:
+    if entry_size != expected:
+        raise malformed(where, f"{what} entries of {entry_size} bytes instead of {expected}")
+    end = offset + count * entry_size
+    if end > len(data):
+        raise malformed(
+            where, f"a {what} table that ends at byte {end:,} of {len(data):,} (truncated?)"
+        )
+    return memoryview(data)[offset:end]

@@ -1,0 +1,42 @@
+"""Absolute build paths that a compiler left in a binary, and their form for other people's eyes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# Two directories at least, so that "/dev/null", "/proc/self" and stray bytes are not taken for a
+# leak; a path begins where no path or word character precedes it.
+_PATH = re.compile(rb"(?<![\w.~+@%=,\\/-])/(?:[\w.~+@%=,-]{2,255}/){2,64}[\w.~+@%=,-]{1,255}")
+
+# Paths of every Linux system tell nothing about who built the file.
+_SYSTEM = ("/usr/", "/lib/", "/lib64/", "/etc/", "/proc/", "/sys/", "/dev/", "/var/", "/bin/")
+
+_HOMES = re.compile(r"^/(?:home|Users|export/home|data/home|nfs/home|mnt/home)/([^/]+)")
+_MASK = "<user>"
+
+
+def find_paths(blocks: Iterable[bytes]) -> tuple[str, ...]:
+    """The absolute paths in ``blocks``, sorted, each once.
+
+    A path has at least two directories, and system directories such as ``/usr`` are left out: what
+    remains are folders of the machine that built the file.
+    """
+    found = {match.decode("ascii") for block in blocks for match in _PATH.findall(block)}
+    return tuple(sorted(path for path in found if not path.startswith(_SYSTEM)))
+
+
+def mask_paths(paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths with every user name in them replaced by ``<user>``.
+
+    User names are taken from home directories (``/home/<name>/…``, ``/Users/<name>/…``) and are
+    masked wherever they occur as a whole word, in any of the paths.
+    """
+    listed = tuple(paths)
+    users = {match.group(1) for path in listed if (match := _HOMES.match(path))}
+    if not users:
+        return listed
+    # Longest first, so that one name being the beginning of another leaves no remainder.
+    names = "|".join(re.escape(user) for user in sorted(users, key=lambda name: (-len(name), name)))
+    word = re.compile(rf"(?<![A-Za-z0-9])(?:{names})(?![A-Za-z0-9])")
+    return tuple(word.sub(_MASK, path) for path in listed)
