@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -34,17 +35,20 @@ def fetch(requirement: str, sha256: str, platform: str) -> Path:
     for path in folder.glob("*.whl"):
         if hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
             return path
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary=:all:", "--platform", platform, "--python-version", "3.12"]
-    command += ["--dest", str(folder), requirement]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        pytest.skip(f"cannot fetch {requirement}: {result.stderr.strip()[-200:]}")
-    (path,) = folder.glob("*.whl")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert found == sha256, f"{path.name} has SHA-256 {found}, pinned is {sha256}"
-    return path
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--only-binary=:all:", "--platform", platform, "--python-version", "3.12"]
+        command += ["--dest", fresh, requirement]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            pytest.skip(f"cannot fetch {requirement}: {result.stderr.strip()[-200:]}")
+        (path,) = Path(fresh).glob("*.whl")
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert found == sha256, f"{path.name} has SHA-256 {found}, pinned is {sha256}"
+        folder.mkdir(exist_ok=True)
+        os.replace(path, folder / path.name)
+    return folder / path.name
 
 
 def _published(version: str) -> Path:

@@ -1,0 +1,44 @@
+# Everything runs in its own virtual environment, made on first use. PYTHON picks the interpreter.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test lint types unit bench schemas lowest clean
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml Makefile
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+demo: $(STAMP)  ## the main job on the published wheel: recover, stage, build, repair, verify, compare
+	$(BIN)/python -m tests.demo
+
+test: lint types unit  ## lint, format, strict types and all tests this machine can run
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+bench: $(STAMP)  ## times and memory, as ratios against plain tools in the same run
+	$(BIN)/python -m tests.bench
+
+schemas: $(STAMP)  ## regenerate the JSON Schemas that ship with the package
+	$(BIN)/python -m tests.regenerate
+
+lowest:  ## the unit tests with the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[test]'
+	.venv-lowest/bin/python -m pytest -n auto -m 'not network' $(PYTEST_ARGS)
+
+clean:  ## remove the environments and everything built here
+	rm -rf .venv .venv-lowest build dist wheelhouse
