@@ -123,6 +123,7 @@ class RunnerPolicy(_Closed):
     c_symbols: list[Identifier]
     provided_symbols: dict[str, Text]
     module_name_hash_digits: Annotated[int, Field(ge=0, le=64)]
+    tactic_rules: Text
 
 
 class RuntimeLibraries(_Closed):
