@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from situ_release.errors import InputError, Problem, raise_all
+from situ_release.sources.faults import shown
 
 KERNEL_PREFIX = "bmm_"
 FILE_PREFIX = "Bmm_"
@@ -356,9 +357,9 @@ def cubin_filename(name: str | KernelName) -> str:
     if not text.startswith(KERNEL_PREFIX):
         raise InputError.of(
             "not a batched-GEMM kernel name",
-            _shown(text),
+            shown(text),
             expected=f"a name that begins with {KERNEL_PREFIX}",
-            found=_shown(text[:16]),
+            found=shown(text[:16]),
             remedy="use the name as the metadata header spells it",
         )
     return FILE_PREFIX + text.removeprefix(KERNEL_PREFIX) + FILE_SUFFIX
@@ -377,9 +378,9 @@ def kernel_of_filename(filename: str) -> str:
     if "/" in filename or stem == filename or not stem.startswith(FILE_PREFIX):
         raise InputError.of(
             "not the file name of a batched-GEMM cubin",
-            _shown(filename),
+            shown(filename),
             expected=f"{FILE_PREFIX}<kernel>{FILE_SUFFIX}, exactly in this case",
-            found=_shown(filename),
+            found=shown(filename),
             remedy="rename the file as its pool names it",
         )
     return KERNEL_PREFIX + stem.removeprefix(FILE_PREFIX)
@@ -408,17 +409,11 @@ def _diagnose(text: str) -> Problem:
 def _problem(text: str, what: str, wanted: str, token: str) -> Problem:
     return Problem(
         what,
-        _shown(text),
+        shown(text),
         expected=f"{wanted} or an option that may stand before it",
-        found=f"token {_shown(token)!r}" if token else "the end of the name",
+        found=f"token {shown(token)!r}" if token else "the end of the name",
         remedy="add the token to situ_release/sources/kernel_name.py once its meaning is known",
     )
-
-
-def _shown(text: str) -> str:
-    """Input text as it may appear in a message: one line, printable, bounded."""
-    printable = text if text.isprintable() else ascii(text)[1:-1]
-    return printable if len(printable) <= 300 else f"{printable[:300]}…"
 
 
 def _number(text: str | None) -> int | None:

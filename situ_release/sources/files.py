@@ -1,0 +1,329 @@
+"""The files of a source, in a folder or in a zip: listed and read by relative path.
+
+A pool or snapshot may be an unpacked folder or the wheel itself. Either way only regular files
+count, only those that are asked for are read, and nothing outside the source is reachable: a
+symbolic link that leaves the folder, a FIFO or a folder that is named like a file is listed with
+the reason why it was refused, so that a message can give it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from situ_release.errors import InputError, SituReleaseError
+from situ_release.sources.checksums import relative_path_fault
+from situ_release.sources.faults import shown
+
+MAX_FILE_BYTES = 256 << 20
+"""Larger files are not read; the largest real one is a metadata header of 9 MB."""
+
+MAX_DEPTH = 64
+"""Zip members in deeper folders are refused; real ones have 8."""
+
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+@dataclass(slots=True)
+class Listing:
+    """What lies directly in one folder of a source.
+
+    Attributes:
+        files: names of regular files.
+        folders: names of folders.
+        refused: reason by name, for everything else.
+    """
+
+    files: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class SourceFiles(ABC):
+    """Files below one folder, named by relative POSIX path (``""`` is the folder itself).
+
+    Attributes:
+        name: the folder's own name.
+        where: the folder, for messages.
+    """
+
+    name: str
+    where: str
+
+    @abstractmethod
+    def listing(self, folder: str = "") -> Listing:
+        """What lies directly in ``folder``; empty where there is no such folder."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """The bytes of a file.
+
+        Raises:
+            InputError: missing, refused, unreadable, damaged or larger than MAX_FILE_BYTES.
+        """
+
+    @abstractmethod
+    def head(self, path: str, size: int) -> bytes:
+        """At most the first ``size`` bytes of a file; errors as for :meth:`read`."""
+
+    @abstractmethod
+    def below(self, folder: str) -> SourceFiles:
+        """The source that has ``folder`` as its own folder."""
+
+    def place(self, path: str) -> str:
+        """A file's name in messages."""
+        return f"{self.where}/{path}" if path else self.where
+
+    def has(self, path: str) -> bool:
+        """Whether ``path`` is a regular file here."""
+        folder, _, name = path.rpartition("/")
+        return name in self.listing(folder).files
+
+    def walk(self, folder: str = "") -> Iterator[tuple[str, Listing]]:
+        """Every folder with its listing, this one first, in sorted order."""
+        pending = [folder]
+        while pending:
+            here = pending.pop()
+            found = self.listing(here)
+            yield here, found
+            pending.extend(sorted((join(here, name) for name in found.folders), reverse=True))
+
+
+class DirectoryFiles(SourceFiles):
+    """A folder on disk."""
+
+    def __init__(self, root: Path, within: Path | None = None) -> None:
+        self.root = root
+        self.within = within or root.resolve()
+        self.name = root.resolve().name
+        self.where = str(root)
+
+    def listing(self, folder: str = "") -> Listing:
+        """See :meth:`SourceFiles.listing`."""
+        found = Listing()
+        try:
+            entries = list(os.scandir(self.root / folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return found
+        except OSError as error:
+            raise self._unreadable(folder, error) from error
+        for entry in entries:
+            name = entry.name
+            if fault := relative_path_fault(name) or _not_utf8(name):
+                found.refused[shown(name)] = fault
+            elif entry.is_symlink():
+                self._follow(entry, found)
+            elif entry.is_file(follow_symlinks=False):
+                found.files.add(name)
+            elif entry.is_dir(follow_symlinks=False):
+                found.folders.add(name)
+            else:
+                found.refused[name] = "neither a regular file nor a folder"
+        return found
+
+    def _follow(self, entry: os.DirEntry[str], found: Listing) -> None:
+        """A link to a file inside the source counts as that file; every other link is refused."""
+        try:
+            target = Path(entry.path).resolve(strict=True)
+        except (OSError, RuntimeError):
+            found.refused[entry.name] = "a symbolic link that leads nowhere"
+            return
+        if not target.is_relative_to(self.within):
+            found.refused[entry.name] = "a symbolic link out of the folder"
+        elif target.is_file():
+            found.files.add(entry.name)
+        else:
+            found.refused[entry.name] = "a symbolic link to something else than a file"
+
+    def read(self, path: str) -> bytes:
+        """See :meth:`SourceFiles.read`."""
+        return self.head(path, MAX_FILE_BYTES)
+
+    def head(self, path: str, size: int) -> bytes:
+        """See :meth:`SourceFiles.head`."""
+        folder, _, name = path.rpartition("/")
+        target = self.root / path
+        try:
+            # Not blocking: a FIFO must not hang the tool. The type is checked on what was opened.
+            handle = os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(handle, "rb") as stream:
+                found = os.fstat(handle)
+                inside = target.resolve().is_relative_to(self.within)
+                if not stat.S_ISREG(found.st_mode) or not inside:
+                    reason = self.listing(folder).refused.get(name, "not a regular file")
+                    raise _refused(self.place(path), reason)
+                if size >= MAX_FILE_BYTES and found.st_size > MAX_FILE_BYTES:
+                    raise _refused(self.place(path), f"a file of {found.st_size} bytes")
+                return stream.read(size)
+        except OSError as error:
+            raise self._unreadable(path, error) from error
+
+    def below(self, folder: str) -> SourceFiles:
+        """See :meth:`SourceFiles.below`."""
+        return DirectoryFiles(self.root / folder, self.within)
+
+    def _unreadable(self, path: str, error: OSError) -> SituReleaseError:
+        return _unreadable(self.place(path), error.strerror or str(error))
+
+
+class ZipFiles(SourceFiles):
+    """A zip file, for example a wheel; members are decompressed only when they are read.
+
+    The file stays open until the object is gone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            archive = zipfile.ZipFile(path)
+        except OSError as error:
+            raise _unreadable(str(path), error.strerror or str(error)) from error
+        except (*_ZIP_ERRORS, ValueError) as error:
+            raise _unreadable(str(path), f"no zip file: {error}") from error
+        members: dict[str, zipfile.ZipInfo] = {}
+        tree: dict[str, Listing] = {"": Listing()}
+        for info in archive.infolist():
+            _plant(info, members, tree)
+        self._set(archive, members, tree, "", path.name, str(path))
+
+    def _set(
+        self,
+        archive: zipfile.ZipFile,
+        members: dict[str, zipfile.ZipInfo],
+        tree: dict[str, Listing],
+        prefix: str,
+        name: str,
+        where: str,
+    ) -> None:
+        self.archive, self.members, self.tree = archive, members, tree
+        self.prefix, self.name, self.where = prefix, name, where
+
+    def listing(self, folder: str = "") -> Listing:
+        """See :meth:`SourceFiles.listing`."""
+        return self.tree.get(join(self.prefix, folder), Listing())
+
+    def read(self, path: str) -> bytes:
+        """See :meth:`SourceFiles.read`."""
+        return self.head(path, MAX_FILE_BYTES)
+
+    def head(self, path: str, size: int) -> bytes:
+        """See :meth:`SourceFiles.head`."""
+        place, member = self.place(path), join(self.prefix, path)
+        info = self.members.get(member)
+        folder, _, name = path.rpartition("/")
+        if reason := self.listing(folder).refused.get(name):
+            raise _refused(place, reason)
+        if info is None:
+            raise _unreadable(place, "no such member")
+        if size >= MAX_FILE_BYTES and info.file_size > MAX_FILE_BYTES:
+            raise _refused(place, f"a file of {info.file_size} bytes")
+        try:
+            with self.archive.open(info) as stream:
+                return stream.read(size)
+        except (*_ZIP_ERRORS, OSError, ValueError) as error:
+            raise _unreadable(place, f"damaged: {error}") from error
+
+    def below(self, folder: str) -> SourceFiles:
+        """See :meth:`SourceFiles.below`."""
+        inner = ZipFiles.__new__(ZipFiles)
+        prefix = join(self.prefix, folder)
+        name = prefix.rpartition("/")[2] or self.name
+        inner._set(self.archive, self.members, self.tree, prefix, name, self.place(folder))
+        return inner
+
+
+def open_source(root: Path, what: str) -> SourceFiles:
+    """The files of a folder, of a zip file, or of a folder in a zip (``x.whl/inner/folder``).
+
+    Args:
+        root: the path as the user typed it.
+        what: what it should be, for messages ("pool", "snapshot").
+
+    Raises:
+        InputError: there is neither, or the zip cannot be read.
+    """
+    if root.is_dir():
+        return DirectoryFiles(root)
+    for outer in (root, *root.parents):
+        if outer.is_file():
+            inner = root.relative_to(outer).as_posix()
+            files: SourceFiles = ZipFiles(outer)
+            files = files if inner == "." else files.below(inner)
+            if files.listing().files or files.listing().folders:
+                return files
+            break
+    raise InputError.of(
+        f"no {what} there",
+        root,
+        expected="a folder, a wheel or zip file, or a folder inside one",
+        found="nothing" if not os.path.lexists(root) else "something else",
+        remedy="check the path",
+    )
+
+
+def join(folder: str, name: str) -> str:
+    """Two relative POSIX paths as one."""
+    return f"{folder}/{name}" if folder and name else folder or name
+
+
+def _plant(
+    info: zipfile.ZipInfo, members: dict[str, zipfile.ZipInfo], tree: dict[str, Listing]
+) -> None:
+    """Enter one zip member into the tree of listings."""
+    path = info.filename.removesuffix("/")
+    parts = path.split("/")
+    fault = relative_path_fault(path)
+    if fault or len(parts) > MAX_DEPTH:
+        tree[""].refused[shown(path)] = fault or "a path of too many folders"
+        return
+    for depth in range(1, len(parts)):
+        folder = "/".join(parts[:depth])
+        tree.setdefault(folder, Listing())
+        tree["/".join(parts[: depth - 1])].folders.add(parts[depth - 1])
+    parent = tree["/".join(parts[:-1])]
+    mode = info.external_attr >> 16
+    if info.is_dir():
+        tree.setdefault(path, Listing())
+        parent.folders.add(parts[-1])
+    elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+        parent.refused[parts[-1]] = "a link or device in the zip"
+    elif path in members:
+        parent.files.discard(parts[-1])
+        parent.refused[parts[-1]] = "two members of this name in the zip"
+    else:
+        members[path] = info
+        parent.files.add(parts[-1])
+
+
+def _not_utf8(name: str) -> str | None:
+    """A reason to refuse a name that has no UTF-8 spelling."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return "a name that is not UTF-8"
+    return None
+
+
+def _unreadable(place: str, reason: str) -> SituReleaseError:
+    return InputError.of(
+        "cannot be read",
+        place,
+        expected="a readable file",
+        found=reason,
+        remedy="check the path and that the source is complete",
+    )
+
+
+def _refused(place: str, reason: str) -> SituReleaseError:
+    return InputError.of(
+        "is not read",
+        place,
+        expected="a regular file inside the source",
+        found=reason,
+        remedy="put the file itself there",
+    )
