@@ -33,11 +33,11 @@ Files = dict[str, bytes]
 Edit = Callable[[Files], object]
 
 _KERNELS = {
-    "w4a16-fc1": "bmm_Bfloat16_MxE2m1Bfloat16_castBfloat16_patch_Fp32_Ab32_t128x{n}x256_s3_et128x{n}"
-    "_m128x{n}x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN_ldgsts_ldgstsSf_rgTma_clmp_siTuGlu"
+    "w4a16-fc1": "bmm_Bfloat16_MxE2m1Bfloat16_castBfloat16_patch_Fp32_Ab32_t128x{n}x256_s3"
+    "_et128x{n}_m128x{n}x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN_ldgsts_ldgstsSf_rgTma_clmp_siTuGlu"
     "_dynB_sm103a",
-    "w4a16-fc2": "bmm_Bfloat16_MxE2m1Bfloat16_castBfloat16_patch_Fp32_Ab32_t128x{n}x256_s3_et128x{n}"
-    "_m128x{n}x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN_rgTma_clmp_dynB_sm103a",
+    "w4a16-fc2": "bmm_Bfloat16_MxE2m1Bfloat16_castBfloat16_patch_Fp32_Ab32_t128x{n}x256_s3"
+    "_et128x{n}_m128x{n}x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN_rgTma_clmp_dynB_sm103a",
     "w4a8-fc1": "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_Ab32_Bb32_Cb32_t128x{n}x128_s7_et128x{n}_m128x{n}x32"
     "_c1x1x1_rM_TN_transOut_schPd2x1x2x3_biasFp32M_bN_tma_ldgstsSf_rgTma_clmp_siTuGlu_lbW8_lsfbW4"
     "_dynB_sm100f",

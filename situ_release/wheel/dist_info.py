@@ -1,0 +1,159 @@
+"""What a wheel says about itself outside its package: its file name, WHEEL and METADATA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from email.parser import HeaderParser
+
+from packaging.metadata import ExceptionGroup, Metadata
+from packaging.tags import Tag, parse_tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
+
+from situ_release.errors import InputError, Problem
+
+DIST_INFO = ".dist-info"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelName:
+    """The parts of a wheel's file name.
+
+    Attributes:
+        distribution: normalised project name, words joined by ``-``.
+        version: the version.
+        build: build tag as it is spelled; "" if there is none.
+        tag: the compressed tag as it is spelled, ``py3-none-manylinux_2_39_x86_64``.
+    """
+
+    distribution: str
+    version: Version
+    build: str
+    tag: str
+
+    @property
+    def tags(self) -> frozenset[Tag]:
+        """Every tag that the compressed one stands for."""
+        return parse_tag(self.tag)
+
+    @property
+    def stem(self) -> str:
+        """``name-version`` as it begins the file name and the dist-info folder."""
+        return f"{self.distribution.replace('-', '_')}-{self.version}"
+
+    @property
+    def filename(self) -> str:
+        """The normalised file name: the only spelling that indexes and attestations agree on."""
+        tag = "-".join(".".join(sorted(part.split("."))) for part in self.tag.split("-"))
+        return "-".join(part for part in (self.stem, self.build, tag) if part) + ".whl"
+
+
+@dataclass(frozen=True, slots=True)
+class WheelHeaders:
+    """The fields of ``WHEEL``, as they are spelled.
+
+    Attributes:
+        version: Wheel-Version.
+        generator: Generator.
+        root_is_purelib: Root-Is-Purelib; "" where it is missing.
+        tags: every Tag line, in order.
+    """
+
+    version: str
+    generator: str
+    root_is_purelib: str
+    tags: tuple[str, ...]
+
+
+def parse_wheel_name(filename: str) -> WheelName:
+    """Take a wheel's file name apart.
+
+    Raises:
+        InputError: it is not the name of a wheel.
+    """
+    try:
+        distribution, version, _, _ = parse_wheel_filename(filename)
+    except (InvalidWheelFilename, ValueError) as error:
+        raise InputError.of(
+            "not the file name of a wheel",
+            filename,
+            expected="name-version-python-abi-platform.whl",
+            found=str(error),
+            remedy="give the file the name it was published or built under",
+        ) from error
+    parts = filename.removesuffix(".whl").split("-")
+    return WheelName(distribution, version, "-".join(parts[2:-3]), "-".join(parts[-3:]))
+
+
+def dist_info_folder(members: Iterable[str], where: str) -> str:
+    """The one top-level ``*.dist-info`` folder.
+
+    Args:
+        members: names of the wheel's members.
+        where: the wheel, used in errors.
+
+    Raises:
+        InputError: there is none, or more than one.
+    """
+    tops = {name.split("/", 1)[0] for name in members if "/" in name}
+    found = sorted(name for name in tops if name.endswith(DIST_INFO))
+    if len(found) == 1:
+        return found[0]
+    raise InputError.of(
+        "the wheel has no dist-info folder" if not found else "more than one dist-info folder",
+        where,
+        expected="one name-version.dist-info",
+        found=", ".join(found) or "none",
+        remedy="build the wheel again",
+    )
+
+
+def read_metadata(data: bytes, where: str) -> Metadata:
+    """Parse and validate METADATA.
+
+    Raises:
+        InputError: fields that are missing, unknown or malformed, all at once.
+    """
+    try:
+        return Metadata.from_email(data, validate=True)
+    except ExceptionGroup as group:
+        problems = [
+            Problem(
+                "METADATA is not valid",
+                where,
+                expected="core metadata as the packaging specifications have it",
+                found=" ".join(str(error).split()),
+                remedy="correct the field in the payload's pyproject.toml and build again",
+            )
+            for error in group.exceptions
+        ]
+        raise InputError(*problems) from group
+
+
+def read_wheel_headers(data: bytes, where: str) -> WheelHeaders:
+    """Parse WHEEL.
+
+    Raises:
+        InputError: not UTF-8, or no Wheel-Version.
+    """
+    try:
+        message = HeaderParser().parsestr(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise _not_wheel_headers(where, str(error)) from error
+    version = str(message.get("Wheel-Version", "")).strip()
+    if not version:
+        raise _not_wheel_headers(where, "no Wheel-Version")
+    return WheelHeaders(
+        version=version,
+        generator=str(message.get("Generator", "")).strip(),
+        root_is_purelib=str(message.get("Root-Is-Purelib", "")).strip(),
+        tags=tuple(str(tag).strip() for tag in message.get_all("Tag", [])),
+    )
+
+
+def _not_wheel_headers(where: str, found: str) -> InputError:
+    problem = Problem(
+        "WHEEL is not valid", where, "the headers of a wheel", found, "build the wheel again"
+    )
+    return InputError(problem)
