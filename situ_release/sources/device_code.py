@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import struct
 
-from situ_release.sources.elf import SHT_NOBITS, Elf
+from situ_release.sources.elf import Elf
 
 _PREFIXES = (".text.", ".nv.constant", ".nv.info", ".nv.shared", ".nv.global")
 
@@ -32,9 +32,8 @@ def device_code_sha256(elf: Elf) -> str:
     digest = hashlib.sha256()
     chosen = (section for section in elf.sections if is_device_code(section.name))
     for section in sorted(chosen, key=lambda section: section.name):
-        stored = section.type != SHT_NOBITS
-        digest.update(section.name.encode("utf-8", "surrogateescape") + b"\0")
-        digest.update(struct.pack("<QB", section.size, stored))
-        if stored:
+        digest.update(section.name.encode() + b"\0")
+        digest.update(struct.pack("<QB", section.size, section.stored))
+        if section.stored:
             digest.update(memoryview(elf.data)[section.offset : section.offset + section.size])
     return digest.hexdigest()

@@ -60,6 +60,11 @@ class Section:
     link: int
     info: int
 
+    @property
+    def stored(self) -> bool:
+        """Whether it has bytes in the file, or is only reserved memory."""
+        return self.type not in (SHT_NULL, SHT_NOBITS)
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -142,6 +147,8 @@ class Elf:
         flags: ``e_flags``.
         sections: the section table, null section included; empty when the file has none.
         segments: the program headers.
+        extent: where the last of its tables and contents ends, in bytes; what lies behind belongs
+            to something else (an image inside a larger file).
     """
 
     data: bytes = field(repr=False)
@@ -153,14 +160,15 @@ class Elf:
     flags: int
     sections: tuple[Section, ...] = field(repr=False)
     segments: tuple[Segment, ...] = field(repr=False)
+    extent: int
 
     def section(self, name: str) -> Section | None:
         """The first section of that name."""
         return next((section for section in self.sections if section.name == name), None)
 
     def content(self, section: Section) -> bytes:
-        """The section's bytes in the file; nothing for ``SHT_NOBITS``."""
-        if section.type == SHT_NOBITS:
+        """The section's bytes; none for one that is not stored."""
+        if not section.stored:
             return b""
         return self.data[section.offset : section.offset + section.size]
 
@@ -227,7 +235,16 @@ def read_elf(data: bytes, where: str) -> Elf:
         )
     elif section_count:
         raise malformed(where, f"{section_count} sections but no section table")
-    return Elf(data, where, os_abi, abi_version, elf_type, machine, flags, sections, segments)
+    extent = max(
+        _HEADER.size,
+        segment_offset + segment_size * len(segments) if segments else 0,
+        section_offset + section_size * len(sections) if sections else 0,
+        *(segment.offset + segment.file_size for segment in segments),
+        *(section.offset + section.size for section in sections if section.stored),
+    )
+    return Elf(
+        data, where, os_abi, abi_version, elf_type, machine, flags, sections, segments, extent
+    )
 
 
 def parse_symbols(content: bytes, names: StringTable) -> Iterator[Symbol]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 # Two directories at least, so that "/dev/null", "/proc/self" and stray bytes are not taken for a
 # leak; a path begins where no path or word character precedes it.
-_PATH = re.compile(rb"(?<![\w.~+@%=,\\/-])/(?:[\w.~+@%=,-]{2,255}/){2,64}[\w.~+@%=,-]{1,255}")
+_PATH = re.compile(rb"(?<![\w.~+@%=,\\/-])/(?:[\w.~+@%=,-]{1,255}/){2,64}[\w.~+@%=,-]{1,255}")
 
 # Paths of every Linux system tell nothing about who built the file.
 _SYSTEM = ("/usr/", "/lib/", "/lib64/", "/etc/", "/proc/", "/sys/", "/dev/", "/var/", "/bin/")
