@@ -24,10 +24,10 @@ def device_code_sha256(elf: Elf) -> str:
     """SHA-256 over what the GPU executes or reads in a cubin.
 
     That is the sections ``.text.*``, ``.nv.constant*``, ``.nv.info*``, ``.nv.shared*`` and
-    ``.nv.global*``. Hashed is, for each of them in the order of their names (then of the file): the name, a NUL, the
-    size as a 64-bit little-endian number, one byte that is 1 where the section has content in the
-    file and 0 where it is only reserved memory, and the content. The order of sections, their
-    offsets and everything else in the file have no influence.
+    ``.nv.global*``. Hashed is, for each of them in the order of their names (then of the file): the
+    name, a NUL, the size as a 64-bit little-endian number, one byte that is 1 where the section has
+    content in the file and 0 where it is only reserved memory, and the content. The order of
+    sections, their offsets and everything else in the file have no influence.
     """
     digest = hashlib.sha256()
     chosen = (section for section in elf.sections if is_device_code(section.name))

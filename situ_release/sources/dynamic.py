@@ -52,8 +52,7 @@ class Dynamic:
         symbols: the dynamic symbols, null symbol included.
         version_needs: by version index.
         version_indices: for every symbol the index of its version (0 local, 1 none).
-        lazily_bound: indices of symbols that are looked up at their first call, not when the library
-            is loaded.
+        lazily_bound: indices of symbols that are looked up at their first call, not at loading.
     """
 
     needed: tuple[str, ...] = ()
@@ -156,7 +155,8 @@ def _symbol_count(elf: Elf, entries: dict[int, list[int]], address: int) -> int:
         if section.type == SHT_DYNSYM and section.address == address:
             return section.size // _SYMBOL_SIZE
     if _HASH in entries:
-        return int(struct.unpack("<II", _at(elf, entries[_HASH][0], 8))[1])
+        _, chains = struct.unpack("<II", _at(elf, entries[_HASH][0], 8))
+        return int(chains)
     if _GNU_HASH in entries:
         return _count_by_gnu_hash(elf, entries[_GNU_HASH][0])
     return 0
@@ -174,14 +174,14 @@ def _count_by_gnu_hash(elf: Elf, address: int) -> int:
         raise malformed(elf.where, "a GNU hash table that leaves its segment")
     last = max(struct.unpack_from(f"<{bucket_count}I", table, buckets), default=0)
     if last < first:
-        return first
+        return int(first)
     while True:
         position = chains + 4 * (last - first)
         if position + 4 > len(table):
             raise malformed(elf.where, "a GNU hash chain without an end")
         last += 1
         if table[position] & 1:
-            return last
+            return int(last)
 
 
 def _version_needs(

@@ -10,7 +10,10 @@ from collections.abc import Iterable
 _PATH = re.compile(rb"(?<![\w.~+@%=,\\/-])/(?:[\w.~+@%=,-]{1,255}/){2,64}[\w.~+@%=,-]{1,255}")
 
 # Paths of every Linux system tell nothing about who built the file.
-_SYSTEM = ("/usr/", "/lib/", "/lib64/", "/etc/", "/proc/", "/sys/", "/dev/", "/var/", "/bin/")
+_SYSTEM = (
+    *("/usr/", "/lib/", "/lib64/", "/bin/", "/etc/", "/proc/", "/sys/", "/dev/"),
+    *("/run/", "/var/run/", "/var/log/"),
+)
 
 _HOMES = re.compile(r"^/(?:home|Users|export/home|data/home|nfs/home|mnt/home)/([^/]+)")
 _MASK = "<user>"

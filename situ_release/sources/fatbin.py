@@ -45,8 +45,8 @@ class DeviceModule:
     Attributes:
         kind: "cubin", "ptx", "lto-ir", or "kind <n>" for one that is not known.
         sm: SM number it was compiled for.
-        suffix: "a" architecture-specific, "f" family-specific, "" neither. A raw image does not tell
-            the last two apart and has "".
+        suffix: "a" architecture-specific, "f" family-specific, "" neither. A raw image does not
+            tell the last two apart and has "".
         compressed: whether ``payload`` is.
         container: "fatbin" or "raw".
         section: section it lies in; "" in a file without sections.
@@ -69,7 +69,7 @@ class DeviceModule:
 
     @property
     def target(self) -> str:
-        """What a compiler calls it: ``sm_103a`` for a cubin, ``compute_103a`` for PTX and LTO-IR."""
+        """What a compiler calls it: ``sm_103a`` for a cubin, else ``compute_103a``."""
         return target_name(self.sm, self.suffix, real=self.kind == "cubin")
 
     @property

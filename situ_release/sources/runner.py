@@ -37,7 +37,6 @@ FFI_PREFIX = "__tvm_ffi_"
 
 _BUILD_ID = 3  # NT_GNU_BUILD_ID
 _HIDDEN = (1, 2)  # internal and hidden visibility
-_DEFAULT_STACK_IS_EXECUTABLE = True  # what the loader assumes without PT_GNU_STACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +140,8 @@ def read_runner(data: bytes, where: str) -> Runner:
         where: the name used in errors.
 
     Raises:
-        InputError: not an ELF file (the problem's ``found`` says what it is instead), a damaged one,
-            or a kernel table that contradicts itself.
+        InputError: not an ELF file (the problem's ``found`` says what it is instead), a damaged
+            one, or a kernel table that contradicts itself.
     """
     elf = read_elf(data, where)
     dynamic = read_dynamic(elf)
@@ -227,7 +226,7 @@ def _executable_stack(elf: Elf) -> bool:
     for segment in elf.segments:
         if segment.type == PT_GNU_STACK:
             return bool(segment.flags & PF_X)
-    return _DEFAULT_STACK_IS_EXECUTABLE
+    return True  # what the loader assumes
 
 
 def _build_id(elf: Elf) -> str | None:
