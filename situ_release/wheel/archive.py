@@ -117,7 +117,7 @@ class WheelArchive:
         """
         for member in self.files:
             if member.name == name:
-                content = self._content(member, keep=True)
+                content = self.content(member, keep=True)
                 raise_all(InputError, in_wheel(self.path, [content.fault] if content.fault else []))
                 return content.data or b""
         raise InputError.of(
@@ -142,14 +142,15 @@ class WheelArchive:
         wanted = {member.name: member for member in self.files}
 
         def work(member: Member) -> MemberContent:
-            return self._content(member, keep(member.name))
+            return self.content(member, keep(member.name))
 
         # The largest first, so that no core ends with a long tail.
         order = sorted(wanted.values(), key=lambda member: -member.size)
         read = dict(zip((member.name for member in order), on_all_cores(work, order), strict=True))
         return {name: read[name] for name in wanted}
 
-    def _content(self, member: Member, keep: bool) -> MemberContent:
+    def content(self, member: Member, keep: bool) -> MemberContent:
+        """Read and hash one file; see :meth:`scan`."""
         digest = hashlib.sha256()
         size = crc = 0
         kept: list[bytes] = []
