@@ -80,7 +80,7 @@ class RunnerEntry(_Closed):
     minimum_versions: dict[Text, Text] | None = None
     device_code: list[DeviceModule] | None = None
     build_id: Text | None = None
-    compiler: list[Text] | None = None
+    compiler: list[str] | None = None
     kernel_table: KernelTableEntry | None = None
     embedded_path_count: Annotated[int, Field(ge=0)] | None = None
 

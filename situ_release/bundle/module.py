@@ -1,0 +1,128 @@
+"""The compiled runner module: whether it is the one that belongs to a recipe and a pool."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from pathlib import Path
+
+from situ_release.bundle.recipe import Recipe, RunnerPolicy
+from situ_release.errors import InputError, Problem, raise_all
+from situ_release.sources.runner import Runner, read_runner
+
+def read_module(path: Path) -> tuple[bytes, Runner]:
+    """The module's bytes and what they say.
+
+    Raises:
+        InputError: unreadable, not an x86-64 shared object, or damaged.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError.of(
+            "cannot read the module",
+            path,
+            expected="the compiled runner, a .so file",
+            found=error.strerror or str(error),
+            remedy="check --module",
+        ) from error
+    runner = read_runner(data, str(path))
+    if not runner.is_x86_64_shared_object:
+        raise InputError.of(
+            "the module is not a library for this platform",
+            path,
+            expected="an x86-64 shared object",
+            found=f"{runner.machine_name}, ELF type {runner.elf_type}",
+            remedy="give the compiled runner, a .so file built for x86-64",
+        )
+    return data, runner
+
+
+def check_module(
+    runner: Runner, path: Path, recipe: Recipe, metadata_sha256: str, claimed_name: str | None
+) -> None:
+    """Whether the module can be this recipe's runner.
+
+    Args:
+        runner: what the module says.
+        path: where it lies; the stem is the module's name.
+        recipe: symbols and name rule.
+        metadata_sha256: the header that the runner was compiled with, as far as is known.
+        claimed_name: the module name that a recovered wheel claims, None for originals.
+
+    Raises:
+        InputError: missing symbols, or a name that belongs to another header; all at once.
+    """
+    problems = list(symbol_problems(runner, recipe.runner, str(path)))
+    problems.extend(_name_problems(path, recipe.runner, metadata_sha256, claimed_name))
+    raise_all(InputError, problems)
+
+
+def missing_exports(runner: Runner, policy: RunnerPolicy) -> list[str]:
+    """Entry points and C functions that the recipe wants exported and the runner does not export."""
+    return [name for name in policy.ffi_symbols if name not in runner.ffi_exports] + [
+        name for name in policy.c_symbols if name not in runner.exports
+    ]
+
+
+def loose_symbols(runner: Runner, policy: RunnerPolicy) -> list[str]:
+    """Undefined symbols that nobody brings: no version, and no provider in the recipe.
+
+    A provider that is a soname counts only if the runner needs that library.
+    """
+
+    def is_provided(symbol: str) -> bool:
+        return any(
+            fnmatch.fnmatchcase(symbol, pattern)
+            and (".so" not in provider or provider in runner.needed)
+            for pattern, provider in policy.provided_symbols.items()
+        )
+
+    return [symbol.name for symbol in runner.unprovided if not is_provided(symbol.name)]
+
+
+def symbol_problems(runner: Runner, policy: RunnerPolicy, where: str) -> Iterator[Problem]:
+    """What is missing of the exports, and undefined symbols that nobody brings."""
+    missing = missing_exports(runner, policy)
+    if missing:
+        yield Problem(
+            "the runner does not export what the recipe names",
+            where,
+            expected=", ".join(missing),
+            found=f"{len(runner.exports)} other exports",
+            remedy="give the module that was compiled for this recipe",
+        )
+    loose = loose_symbols(runner, policy)
+    if loose:
+        more = f" and {len(loose) - 8} more" if loose[8:] else ""
+        providers = [f"{name} ({who})" for name, who in policy.provided_symbols.items()]
+        yield Problem(
+            "undefined symbols that no library brings",
+            where,
+            expected=f"none beside {', '.join(providers)}" if providers else "none",
+            found=", ".join(loose[:8]) + more,
+            remedy="link the runner completely: a function bound late ends the process when called",
+        )
+
+
+def _name_problems(
+    path: Path, policy: RunnerPolicy, metadata_sha256: str, claimed_name: str | None
+) -> Iterator[Problem]:
+    digits = policy.module_name_hash_digits
+    suffix = path.stem.rpartition("_")[2]
+    if digits and suffix != metadata_sha256[:digits]:
+        yield Problem(
+            "the module's name belongs to another metadata header",
+            str(path),
+            expected=f"a name that ends in _{metadata_sha256[:digits]}.so, the header's SHA-256",
+            found=path.name,
+            remedy="give the module that was compiled from this pool's header",
+        )
+    elif claimed_name is not None and path.stem != claimed_name:
+        yield Problem(
+            "the module has another name than the recovered wheel claims",
+            str(path),
+            expected=f"{claimed_name}.so",
+            found=path.name,
+            remedy="give the module that `recover` wrote beside this pool",
+        )
