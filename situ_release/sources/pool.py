@@ -204,7 +204,9 @@ class Pool:
 
 
 def open_pools(root: Path) -> tuple[Pool, ...]:
-    """All pools in a folder, wheel or zip, in sorted order: every folder with checksums or a header.
+    """All pools in a folder, wheel or zip, in sorted order.
+
+    Every folder with checksums or a metadata header is one.
 
     Raises:
         InputError: ``root`` is nothing of the kind.
