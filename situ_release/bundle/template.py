@@ -1,9 +1,9 @@
 """From payload templates to a buildable project.
 
-``payload/shared`` is what every bundle has, ``payload/<template>`` what one has besides; a file of the
-template replaces a shared one of the same name. Both are copied with two changes: the folder
-``package`` gets the import package's name, and ``@name@`` is replaced by a value: as plain text, or,
-in a file ``NAME.in`` (written to ``NAME``), as a TOML literal.
+``payload/shared`` is what every bundle has, ``payload/<template>`` what one has besides; a file of
+the template replaces a shared one of the same name. Both are copied with two changes: the folder
+``package`` gets the import package's name, and ``@name@`` is replaced by a value: as plain text,
+or, in a file ``NAME.in`` (written to ``NAME``), as a TOML literal.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Union
 
 from situ_release.bundle.recipe import Recipe
 from situ_release.errors import InputError, Problem, raise_all
 
-Value = Union[str, Sequence[str], Mapping[str, str]]
+Value = str | Sequence[str] | Mapping[str, str]
 """What a placeholder can stand for; only a string fits outside ``.in`` files."""
 
 SHARED = "shared"
@@ -94,19 +93,16 @@ def render_template(template: Path, destination: Path, values: Mapping[str, Valu
             remedy="correct the recipe's key template",
         )
     files = _files(template.parent / SHARED) | _files(template)
-    texts: dict[str, str] = {}
     problems: list[Problem] = []
-    for name, path in sorted(files.items()):
-        target = name.removesuffix(_LITERAL_SUFFIX)
-        texts[target] = _render(path, values, literal=target != name, problems=problems)
+    texts = {name: _render(path, values, problems) for name, path in sorted(files.items())}
     raise_all(InputError, problems)
     _make_folder(destination)
     for name, text in texts.items():
         head, _, rest = name.partition("/")
-        target_path = destination / (f"{values['import_name']}/{rest}" if head == PACKAGE else name)
-        _make_folder(target_path.parent)
-        target_path.write_text(text, encoding="utf-8", newline="\n")
-        target_path.chmod(0o644)
+        target = destination / (f"{values['import_name']}/{rest}" if head == PACKAGE else name)
+        _make_folder(target.parent)
+        target.write_text(text, encoding="utf-8", newline="\n")
+        target.chmod(0o644)
 
 
 def _make_folder(path: Path) -> None:
@@ -116,15 +112,15 @@ def _make_folder(path: Path) -> None:
 
 def _files(folder: Path) -> dict[str, Path]:
     return {
-        path.relative_to(folder).as_posix(): path
+        path.relative_to(folder).as_posix().removesuffix(_LITERAL_SUFFIX): path
         for path in folder.rglob("*")
         if path.is_file() and _IGNORED_FOLDER not in path.parts
     }
 
 
-def _render(
-    path: Path, values: Mapping[str, Value], *, literal: bool, problems: list[Problem]
-) -> str:
+def _render(path: Path, values: Mapping[str, Value], problems: list[Problem]) -> str:
+    literal = path.suffix == _LITERAL_SUFFIX
+
     def replacement(match: re.Match[str]) -> str:
         name = match.group(1)
         value = values.get(name)
@@ -157,7 +153,7 @@ def _render(
 
 
 def _toml_literal(value: Value) -> str:
-    # Strings and arrays of strings are spelled alike in JSON and TOML; control characters cannot occur.
+    # A string, or an array of strings, is spelled alike in JSON and TOML.
     if isinstance(value, Mapping):
         pairs = (f"{json.dumps(key)} = {json.dumps(text)}" for key, text in value.items())
         return f"{{ {', '.join(pairs)} }}"

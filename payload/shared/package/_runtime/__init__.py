@@ -1,0 +1,11 @@
+"""What every bundle shares: manifest, integrity, opening the runner, serving its cubin requests.
+
+Nothing here knows a particular bundle. A package makes one :class:`Bundle` for its own folder.
+"""
+
+from __future__ import annotations
+
+from .bundle import Bundle
+from .errors import BundleError
+
+__all__ = ["Bundle", "BundleError"]
