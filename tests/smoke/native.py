@@ -1,0 +1,181 @@
+"""Small native libraries that the tests compile: runners that misbehave, and a stub CUDA."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.synth.wheel import PACKAGE, RUNNER, Files, bundle_files
+
+_RUNNER_C = r"""
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <tvm/ffi/c_api.h>
+
+extern int TVMFFINoSuchSymbol(void);
+extern int TVMFFINoSuchVariable;
+
+static int make_array(TVMFFIAny *items, int count, TVMFFIAny *result) {
+  TVMFFIByteArray name = {"ffi.Array", 9};
+  TVMFFIObjectHandle function = NULL;
+  if (TVMFFIFunctionGetGlobal(&name, &function) != 0) return -1;
+  return TVMFFIFunctionCall(function, items, count, result);
+}
+
+static TVMFFIAny integer(long value) {
+  TVMFFIAny any;
+  memset(&any, 0, sizeof any);
+  any.type_index = kTVMFFIInt;
+  any.v_int64 = value;
+  return any;
+}
+
+/* One tactic per 64 tokens: (8, 0), (8, 1), ... */
+int __tvm_ffi_trtllm_get_valid_moe_configs_private(void *self, const TVMFFIAny *args, int32_t count,
+                                                   TVMFFIAny *result) {
+#if defined UNDEFINED_FUNCTION
+  return TVMFFINoSuchSymbol();
+#elif defined UNDEFINED_DATA
+  return TVMFFINoSuchVariable;
+#elif defined HANG
+  for (;;) pause();
+#elif defined SEGFAULT
+  raise(SIGSEGV);
+#elif defined LEAVE
+  _exit(0);
+#elif defined RAISE
+  TVMFFIErrorSetRaisedFromCStr("RuntimeError", "no such device");
+  return -1;
+#endif
+  int tactics = args[12].v_int64 == EMPTY_AT ? 0 : 1 + (int)(args[12].v_int64 / 64);
+  TVMFFIAny rows[256];
+  memset(rows, 0, sizeof rows);
+  for (int row = 0; row < tactics; ++row) {
+    TVMFFIAny pair[2] = {integer(8), integer(row)};
+    if (make_array(pair, 2, &rows[row]) != 0) return -1;
+  }
+  return make_array(rows, tactics, result);
+}
+
+#ifndef ONE_ENTRY
+int __tvm_ffi_trtllm_fp4_block_scale_moe_private(void *self, const TVMFFIAny *args, int32_t count,
+                                                 TVMFFIAny *result) {
+  return 0;
+}
+#endif
+"""
+
+_DRIVER_C = r"""
+#include <stddef.h>
+#include <string.h>
+
+int cuInit(unsigned flags) { return INIT; }
+int cuDriverGetVersion(int *version) { *version = DRIVER_CUDA; return 0; }
+int cuDeviceGetCount(int *count) { *count = DEVICES; return 0; }
+int cuDeviceGet(int *device, int index) { *device = index; return 0; }
+int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "Stub GPU", size); return 0; }
+int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)141 << 30; return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  *value = attribute == 75 ? 10 : 3;
+  return 0;
+}
+int cuGetErrorName(int code, const char **name) {
+  *name = code == 100 ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH";
+  return 0;
+}
+"""
+
+_RUNTIME_C = "int cudaRuntimeGetVersion(int *version) { *version = 13000; return 0; }"
+
+_NVML_C = r"""
+#include <string.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned size) {
+  strncpy(text, "580.1.2", size);
+  return 0;
+}
+"""
+
+_PACKAGE = '''
+"""A bundle whose runner is whatever lies in lib/."""
+import enum
+import pathlib
+
+RUNNER = pathlib.Path(__file__).parent / "lib" / "fused_moe_k3_situ_sm103.so"
+
+
+class DtypeTrtllmGen(enum.IntEnum):
+    BFLOAT16 = 1052672
+    MXE2M1 = 17826828
+    MXE4M3 = 17827853
+
+
+class Fp8QuantizationType(enum.IntEnum):
+    NONE = 0
+    MXFP8 = 2
+
+
+def verify_bundle():
+    return {}
+
+
+def load_raw_module():
+    import tvm_ffi
+
+    return tvm_ffi.load_module(str(RUNNER))
+
+
+def get_valid_moe_configs(
+    dtype_act, dtype_weights, fp8_quantization_type, top_k, hidden_size, intermediate_size,
+    num_local_experts, num_total_experts, activation_type, use_shuffled_weight, weight_layout,
+    use_per_token_scaling, num_tokens, has_gemm1_lora_delta=False,
+):
+    return load_raw_module().trtllm_get_valid_moe_configs_private(
+        dtype_act, dtype_weights, fp8_quantization_type, top_k, hidden_size, intermediate_size,
+        num_local_experts, num_total_experts, activation_type, use_shuffled_weight, weight_layout,
+        use_per_token_scaling, num_tokens, has_gemm1_lora_delta,
+    )
+'''
+
+
+def compile_library(path: Path, source: str, *options: str) -> Path:
+    """Compile one C source into a shared library."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.with_name(f"{path.name}.c")
+    file.write_text(source, encoding="utf-8")
+    command = ["cc", "-shared", "-fPIC", "-O0", "-w", "-o", str(path), str(file), *options]
+    subprocess.run(command, check=True)
+    return path
+
+
+def compile_runner(path: Path, *defines: str, options: tuple[str, ...] = ()) -> bytes:
+    """A TVM-FFI library with the two entry points; ``defines`` choose how it misbehaves."""
+    from tvm_ffi import libinfo
+
+    if not any(define.startswith("EMPTY_AT") for define in defines):
+        defines += ("EMPTY_AT=-1",)
+    flags = [f"-D{define}" for define in defines]
+    includes = [f"-I{libinfo.find_include_path()}", f"-I{libinfo.find_dlpack_include_path()}"]
+    return compile_library(path, _RUNNER_C, *includes, *flags, *options).read_bytes()
+
+
+def compile_cuda(
+    folder: Path, *, init: int = 0, devices: int = 1, driver_cuda: int = 13000, runtime: bool = True
+) -> Path:
+    """Stub driver, NVML and (if wanted) runtime libraries, for a child's LD_LIBRARY_PATH."""
+    knobs = (f"-DINIT={init}", f"-DDEVICES={devices}", f"-DDRIVER_CUDA={driver_cuda}")
+    compile_library(folder / "libcuda.so.1", _DRIVER_C, *knobs)
+    compile_library(folder / "libnvidia-ml.so.1", _NVML_C)
+    if runtime:
+        soname = "libcudart.so.13"
+        compile_library(folder / soname, _RUNTIME_C, f"-Wl,-soname,{soname}")
+    return folder
+
+
+def package_files(runner: bytes) -> Files:
+    """A bundle around a compiled runner, with just enough of the public names to be smoked."""
+    files = bundle_files(runner=runner)
+    files[f"{PACKAGE}/__init__.py"] = _PACKAGE.encode()
+    assert files[RUNNER] == runner
+    return files
