@@ -376,7 +376,7 @@ dependencies = ["apache-tvm-ffi>=0.1.12,<0.2"]
 
 [tool.hatch.build.targets.wheel]
 packages = ["{PACKAGE}"]
-artifacts = ["*.cubin", "*.so"]
+ignore-vcs = true
 
 [tool.hatch.build.targets.wheel.hooks.custom]
 """

@@ -1,0 +1,44 @@
+"""A finished wheel: what it is, and how it reaches its folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from situ_release import atomic
+from situ_release.digests import sha256_file
+from situ_release.errors import InputError
+from situ_release.wheel.dist_info import parse_wheel_name
+
+
+@dataclass(frozen=True, slots=True)
+class WheelFile:
+    """A wheel on disk: ``size`` in bytes, ``tag`` as ``py3-none-manylinux_2_39_x86_64``."""
+
+    path: Path
+    size: int
+    sha256: str
+    tag: str
+
+
+def place_wheel(finished: Path, folder: Path) -> WheelFile:
+    """Copy a proven wheel into ``folder`` in one step, replacing one of the same name.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    target = folder / finished.name
+    try:
+        with atomic.new_file(target) as fresh:
+            shutil.copyfile(finished, fresh)
+            sha256 = sha256_file(fresh)
+    except OSError as error:
+        raise InputError.of(
+            "cannot write the wheel",
+            target,
+            expected="a folder that can be written, with room for the wheel",
+            found=error.strerror or str(error),
+            remedy="name another output folder",
+        ) from error
+    return WheelFile(target, target.stat().st_size, sha256, parse_wheel_name(target.name).tag)
