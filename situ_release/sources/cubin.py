@@ -138,6 +138,15 @@ def read_cubin(data: bytes, where: str) -> Cubin:
                 remedy="fetch the cubin again from its pool",
             )
         )
+    return interpret_cubin(elf)
+
+
+def interpret_cubin(elf: Elf) -> Cubin:
+    """The cubin in an ELF file whose machine is known to be CUDA.
+
+    Raises:
+        InputError: a damaged one.
+    """
     notes = _nvidia_notes(elf)
     return Cubin(
         sm=_sm(elf),

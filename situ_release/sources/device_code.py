@@ -35,5 +35,5 @@ def device_code_sha256(elf: Elf) -> str:
         digest.update(section.name.encode() + b"\0")
         digest.update(struct.pack("<QB", section.size, section.stored))
         if section.stored:
-            digest.update(memoryview(elf.data)[section.offset : section.offset + section.size])
+            digest.update(elf.data[section.offset : section.offset + section.size])
     return digest.hexdigest()

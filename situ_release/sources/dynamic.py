@@ -80,7 +80,7 @@ def read_dynamic(elf: Elf) -> Dynamic:
     segment = next((part for part in elf.segments if part.type == PT_DYNAMIC), None)
     if segment is None:
         return Dynamic()
-    entries = _entries(elf.data[segment.offset : segment.offset + segment.file_size])
+    entries = _entries(bytes(elf.data[segment.offset : segment.offset + segment.file_size]))
     names = StringTable(
         _at(elf, entries.get(_STRINGS, [0])[0], entries.get(_STRINGS_SIZE, [0])[0]), elf.where
     )
@@ -127,7 +127,7 @@ def _at(elf: Elf, address: int, size: int) -> bytes:
     offset = elf.address_to_offset(address)
     if offset + size > len(elf.data):
         raise malformed(elf.where, f"a dynamic table that ends at byte {offset + size:,}")
-    return elf.data[offset : offset + size]
+    return bytes(elf.data[offset : offset + size])
 
 
 def _rest_at(elf: Elf, address: int) -> memoryview:
@@ -138,7 +138,7 @@ def _rest_at(elf: Elf, address: int) -> memoryview:
         for part in elf.segments
         if part.type == PT_LOAD and 0 <= address - part.address < part.file_size
     )
-    return memoryview(elf.data)[offset:end]
+    return elf.data[offset:end]
 
 
 def _symbols(elf: Elf, entries: dict[int, list[int]], names: StringTable) -> tuple[Symbol, ...]:

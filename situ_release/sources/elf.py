@@ -45,6 +45,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _EXTENDED_NAMES = 0xFFFF
+_MOST_OVERLAP = 4  # real sections overlap a little; more would make every later step slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class Elf:
             to something else (an image inside a larger file).
     """
 
-    data: bytes = field(repr=False)
+    data: memoryview = field(repr=False)
     where: str
     os_abi: int
     abi_version: int
@@ -170,7 +171,7 @@ class Elf:
         """The section's bytes; none for one that is not stored."""
         if not section.stored:
             return b""
-        return self.data[section.offset : section.offset + section.size]
+        return bytes(self.data[section.offset : section.offset + section.size])
 
     def content_of(self, name: str) -> bytes:
         """The bytes of the first section of that name; nothing when there is none."""
@@ -214,14 +215,19 @@ def read_elf(data: bytes, where: str) -> Elf:
         InputError: not a 64-bit little-endian ELF file, or one that is truncated or damaged; the
             problem's ``found`` says what it is instead.
     """
-    if len(data) < _HEADER.size or data[:6] != b"\x7fELF\x02\x01" or is_crlf_mangled(data):
-        raise InputError.of(
-            "not a readable ELF file",
-            where,
-            expected="a 64-bit little-endian ELF file",
-            found=describe_content(data),
-            remedy="fetch or build the file again, in binary mode",
-        )
+    if is_crlf_mangled(data):
+        raise _unreadable(data, where)
+    return parse_elf(memoryview(data), where)
+
+
+def parse_elf(data: memoryview, where: str) -> Elf:
+    """Like :func:`read_elf`, for an image inside a larger file: ``data`` may go on behind it.
+
+    Raises:
+        InputError: as :func:`read_elf`.
+    """
+    if len(data) < _HEADER.size or bytes(data[:6]) != b"\x7fELF\x02\x01":
+        raise _unreadable(bytes(data), where)
     (
         _magic, _class, _order, _version, os_abi, abi_version, elf_type, machine, _, _entry,
         segment_offset, section_offset, flags, _header_size, segment_size, segment_count,
@@ -242,8 +248,23 @@ def read_elf(data: bytes, where: str) -> Elf:
         *(segment.offset + segment.file_size for segment in segments),
         *(section.offset + section.size for section in sections if section.stored),
     )
+    total = sum(section.size for section in sections if section.stored)
+    if total > _MOST_OVERLAP * extent:
+        raise malformed(where, f"sections of {total:,} bytes in a file of {extent:,}")
     return Elf(
         data, where, os_abi, abi_version, elf_type, machine, flags, sections, segments, extent
+    )
+
+
+def _unreadable(data: bytes, where: str) -> InputError:
+    return InputError(
+        Problem(
+            "not a readable ELF file",
+            where,
+            expected="a 64-bit little-endian ELF file",
+            found=describe_content(data),
+            remedy="fetch or build the file again, in binary mode",
+        )
     )
 
 
@@ -284,7 +305,7 @@ def malformed(where: str, found: str) -> InputError:
 
 
 def _read_segments(
-    data: bytes, where: str, offset: int, entry_size: int, count: int
+    data: memoryview, where: str, offset: int, entry_size: int, count: int
 ) -> tuple[Segment, ...]:
     if not count or not offset:
         return ()
@@ -298,7 +319,7 @@ def _read_segments(
 
 
 def _read_sections(
-    data: bytes, where: str, offset: int, entry_size: int, count: int, names_index: int
+    data: memoryview, where: str, offset: int, entry_size: int, count: int, names_index: int
 ) -> tuple[Section, ...]:
     if not count:
         # More than 65,279 sections: the number stands in the null section's size.
@@ -311,7 +332,6 @@ def _read_sections(
     )
     if not rows:
         return ()
-    total = 0
     for index, (_, kind, _, _, start, size, *_) in enumerate(rows):
         if kind in (SHT_NULL, SHT_NOBITS):
             continue
@@ -319,16 +339,13 @@ def _read_sections(
             raise malformed(
                 where, f"section {index}, which ends at byte {start + size:,} of {len(data):,}"
             )
-        total += size
-    if total > 4 * len(data):
-        raise malformed(where, f"sections of {total:,} bytes in a file of {len(data):,}")
     if names_index == _EXTENDED_NAMES:
         names_index = rows[0][6]
     if names_index >= len(rows):
         raise malformed(where, f"section names in section {names_index} of {len(rows)}")
     _, kind, _, _, start, size, *_ = rows[names_index]
     stored = kind not in (SHT_NULL, SHT_NOBITS)
-    names = StringTable(data[start : start + size] if stored else b"", where)
+    names = StringTable(bytes(data[start : start + size]) if stored else b"", where)
     return tuple(
         Section(names.at(name), kind, flags, address, start, size, link, info)
         for name, kind, flags, address, start, size, link, info, _, _ in rows
@@ -336,7 +353,7 @@ def _read_sections(
 
 
 def _table(
-    data: bytes, where: str, what: str, offset: int, entry_size: int, count: int, expected: int
+    data: memoryview, where: str, what: str, offset: int, entry_size: int, count: int, expected: int
 ) -> memoryview:
     if entry_size != expected:
         raise malformed(where, f"{what} entries of {entry_size} bytes instead of {expected}")
@@ -345,4 +362,4 @@ def _table(
         raise malformed(
             where, f"a {what} table that ends at byte {end:,} of {len(data):,} (truncated?)"
         )
-    return memoryview(data)[offset:end]
+    return data[offset:end]

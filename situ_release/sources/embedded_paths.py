@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 # Two directories at least, so that "/dev/null", "/proc/self" and stray bytes are not taken for a
-# leak; a path begins where no path or word character precedes it.
-_PATH = re.compile(rb"(?<![\w.~+@%=,\\/-])/(?:[\w.~+@%=,-]{1,255}/){2,64}[\w.~+@%=,-]{1,255}")
+# leak. That no path or word character precedes it is looked at afterwards: a pattern that begins
+# with a plain byte is found twenty times faster.
+_PATH = re.compile(rb"/(?:[\w.~+@%=,-]{1,255}/){2,64}[\w.~+@%=,-]{1,255}")
+_CONTINUED = frozenset(
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~+@%=,-/\\"
+)
 
 # Paths of every Linux system tell nothing about who built the file.
 _SYSTEM = (
@@ -25,7 +29,7 @@ def find_paths(blocks: Iterable[bytes]) -> tuple[str, ...]:
     A path has at least two directories, and system directories such as ``/usr`` are left out: what
     remains are folders of the machine that built the file.
     """
-    found = {match.decode("ascii") for block in blocks for match in _PATH.findall(block)}
+    found = {path for block in blocks for path in _paths_in(block)}
     return tuple(sorted(path for path in found if not path.startswith(_SYSTEM)))
 
 
@@ -43,3 +47,10 @@ def mask_paths(paths: Iterable[str]) -> tuple[str, ...]:
     names = "|".join(re.escape(user) for user in sorted(users, key=lambda name: (-len(name), name)))
     word = re.compile(rf"(?<![A-Za-z0-9])(?:{names})(?![A-Za-z0-9])")
     return tuple(word.sub(_MASK, path) for path in listed)
+
+
+def _paths_in(block: bytes) -> Iterator[str]:
+    for match in _PATH.finditer(block):
+        start = match.start()
+        if start == 0 or block[start - 1] not in _CONTINUED:
+            yield match.group().decode("ascii")

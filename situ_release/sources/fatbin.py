@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from situ_release.digests import sha256_bytes
-from situ_release.sources.cubin import read_cubin
+from situ_release.sources.cubin import interpret_cubin, read_cubin
 from situ_release.sources.elf import (
     EM_CUDA,
     PF_X,
@@ -24,14 +24,15 @@ from situ_release.sources.elf import (
     SHT_PROGBITS,
     Elf,
     malformed,
+    parse_elf,
 )
 from situ_release.sources.sm_target import runs_on, target_name
 
 FATBIN_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
 
-_CONTAINER = struct.Struct("<IHHQ")
+_CONTAINER_HEADER = 16
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
-_START = re.compile(rb"\x50\xed\x55\xba\x01\x00|\x7fELF\x02\x01\x01")
+_START = re.compile(rb"\x50\xed\x55\xba\x01\x00\x10\x00|\x7fELF\x02\x01\x01")
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _COMPRESSED = 0x2000 | 0x8000  # LZ4, zstd
 _ARCH_SPECIFIC = 0x100000
@@ -114,25 +115,31 @@ def data_blocks(elf: Elf) -> Iterator[tuple[str, int, int]]:
 
 def _modules_in(elf: Elf, section: str, start: int, end: int) -> Iterator[DeviceModule]:
     data = elf.data
-    position = start
+    position = covered = start
     while match := _START.search(data, position, end):
         found = match.start()
-        if section in FATBIN_SECTIONS and data[position:found].strip(b"\0"):
-            raise malformed(elf.where, f"bytes that are no fatbin container in {section}")
         if data[found] == 0x7F:
-            if found + 64 > end or data[found + 18] != EM_CUDA or data[found + 19]:
+            machine = int.from_bytes(data[found + 18 : min(found + 20, end)], "little")
+            if machine != EM_CUDA:
                 position = found + 4
                 continue
             module = _raw_image(elf, section, found, end)
             yield module
             position = found + len(module.payload)
         else:
-            _, _, header, size = _CONTAINER.unpack_from(data, found)
-            position = found + header + size
-            if header < _CONTAINER.size or position > end:
+            position = found + _CONTAINER_HEADER
+            if position <= end:
+                position += int.from_bytes(data[found + 8 : position], "little")
+            if position > end:
                 raise malformed(elf.where, f"a fatbin container that leaves its section {section}")
-            yield from _entries(elf, section, found + header, position)
-    if section in FATBIN_SECTIONS and data[position:end].strip(b"\0"):
+            yield from _entries(elf, section, found + _CONTAINER_HEADER, position)
+        _refuse_strange_bytes(elf, section, covered, found)
+        covered = position
+    _refuse_strange_bytes(elf, section, covered, end)
+
+
+def _refuse_strange_bytes(elf: Elf, section: str, start: int, end: int) -> None:
+    if section in FATBIN_SECTIONS and bytes(elf.data[start:end]).strip(b"\0"):
         raise malformed(elf.where, f"bytes that are no fatbin container in {section}")
 
 
@@ -149,7 +156,7 @@ def _entries(elf: Elf, section: str, position: int, end: int) -> Iterator[Device
             raise malformed(elf.where, f"a fatbin entry that leaves its container in {section}")
         kind = _KINDS.get(kind_number, f"kind {kind_number}")
         compressed = bool(flags & _COMPRESSED)
-        payload = elf.data[start : start + (packed if compressed else size)]
+        payload = bytes(elf.data[start : start + (packed if compressed else size)])
         code = None
         if kind == "cubin" and not compressed:
             code = read_cubin(payload, f"{elf.where}, fatbin entry at {start:#x}")
@@ -171,7 +178,8 @@ def _entries(elf: Elf, section: str, position: int, end: int) -> Iterator[Device
 
 
 def _raw_image(elf: Elf, section: str, start: int, end: int) -> DeviceModule:
-    cubin = read_cubin(elf.data[start:end], f"{elf.where}, cubin image at {start:#x}")
+    image = parse_elf(elf.data[start:end], f"{elf.where}, cubin image at {start:#x}")
+    cubin = interpret_cubin(image)
     return DeviceModule(
         kind="cubin",
         sm=cubin.sm,
@@ -180,6 +188,6 @@ def _raw_image(elf: Elf, section: str, start: int, end: int) -> DeviceModule:
         container="raw",
         section=section,
         offset=start,
-        payload=elf.data[start : start + cubin.elf.extent],
+        payload=bytes(image.data[: image.extent]),
         device_code_sha256=cubin.device_code_sha256,
     )

@@ -64,7 +64,7 @@ def read_kernel_table(data: bytes, where: str) -> KernelTable:
     elf = read_elf(data, where)
     return find_kernel_table(
         (
-            elf.data[offset : offset + size]
+            data[offset : offset + size]
             for section, offset, size in data_blocks(elf)
             if section not in FATBIN_SECTIONS
         ),

@@ -233,7 +233,7 @@ def _build_id(elf: Elf) -> str | None:
     for segment in elf.segments:
         if segment.type != PT_NOTE:
             continue
-        notes = elf.data[segment.offset : segment.offset + segment.file_size]
+        notes = bytes(elf.data[segment.offset : segment.offset + segment.file_size])
         for owner, note_type, description in parse_notes(notes):
             if (owner, note_type) == ("GNU", _BUILD_ID):
                 return description.hex()
