@@ -23,7 +23,7 @@ def license_files(recipe: Recipe, snapshot: Snapshot) -> dict[str, bytes]:
     problems = []
     for text in recipe.licenses:
         found = next((name for name in text.source if name in snapshot.licenses), None)
-        content = snapshot.licenses[found] if found is not None else b""
+        content = snapshot.read(snapshot.licenses[found]) if found is not None else b""
         if not content.strip():
             problems.append(
                 Problem(
@@ -37,7 +37,7 @@ def license_files(recipe: Recipe, snapshot: Snapshot) -> dict[str, bytes]:
         files[text.path] = content
     raise_all(InputError, problems)
     used = {name for text in recipe.licenses for name in text.source}
-    for name, content in snapshot.licenses.items():
+    for name, path in snapshot.licenses.items():
         if name not in used and name.startswith("licenses/"):
-            files[f"{EXTRA_FOLDER}/{name.removeprefix('licenses/')}"] = content
+            files[f"{EXTRA_FOLDER}/{name.removeprefix('licenses/')}"] = snapshot.read(path)
     return files

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from situ_release import canonical
+from situ_release.atomic import new_file
 from situ_release.bundle.manifest import Manifest, Sha256
 from situ_release.bundle.recipe import validation_problems
 from situ_release.errors import InputError
@@ -83,6 +84,12 @@ def lock_of(manifest: Manifest, recipe: str) -> Lock:
 def dump_lock(lock: Lock) -> str:
     """Canonical JSON of a lock."""
     return canonical.dumps(lock.model_dump(mode="json", by_alias=True))
+
+
+def write_lock_file(path: Path, manifest: Manifest, recipe: str) -> None:
+    """Write the lock of a manifest's binaries, whole or not at all."""
+    with new_file(path) as fresh:
+        fresh.write_text(dump_lock(lock_of(manifest, recipe)), encoding="utf-8")
 
 
 def compare(

@@ -105,10 +105,10 @@ def _check_claims(recipe: Recipe, claims: RecoveredClaims) -> None:
 
 def _generated_at(snapshot: Snapshot, claims: RecoveredClaims) -> str:
     epoch = source_date_epoch(os.environ)
+    if epoch is None:
+        epoch = snapshot.commit_time
     if epoch is not None:
         return datetime.fromtimestamp(epoch, timezone.utc).isoformat()
-    if snapshot.commit_time is not None:
-        return snapshot.commit_time
     if claims.generated_at is not None:
         return claims.generated_at
     raise UsageError.of(

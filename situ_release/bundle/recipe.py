@@ -354,6 +354,24 @@ def load_recipe(name_or_path: str = DEFAULT_RECIPE) -> LoadedRecipe:
     return LoadedRecipe(recipe=recipe, sha256=sha256_bytes(data), path=path)
 
 
+def checked_version(text: str) -> str:
+    """A package version in its normal PEP 440 form.
+
+    Raises:
+        UsageError: not a PEP 440 version.
+    """
+    try:
+        return str(Version(text))
+    except InvalidVersion as error:
+        raise UsageError.of(
+            "not a PEP 440 version",
+            "--package-version",
+            expected="a version such as 0.1.0.post20260727",
+            found=text,
+            remedy="correct the version",
+        ) from error
+
+
 def validation_problems(error: ValidationError, where: str, document: str) -> list[Problem]:
     """Every fault of a closed model, each naming the key."""
     problems = []

@@ -15,9 +15,10 @@ from situ_release.bundle.module import check_module, read_module
 from situ_release.bundle.provenance import trace
 from situ_release.bundle.recipe import LoadedRecipe, Recipe
 from situ_release.bundle.selection import Selection, select
-from situ_release.bundle.template import render_template
+from situ_release.bundle.template import render_template, template_values
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, raise_all
+from situ_release.resources import payload_templates
 from situ_release.sources.kernel_name import parse
 from situ_release.sources.kernel_options import check_options
 from situ_release.sources.pool import Pool, open_pool
@@ -43,6 +44,7 @@ class StagedPayload:
 
     Attributes:
         payload: the payload project's folder.
+        manifest_path: where the manifest lies in it.
         manifest: the bundle's manifest.
         manifest_sha256: digest of ``manifest.json``.
         families: one per family of the recipe.
@@ -52,20 +54,13 @@ class StagedPayload:
     """
 
     payload: Path
+    manifest_path: Path
     manifest: Manifest
     manifest_sha256: str
     families: tuple[FamilyCount, ...]
     lock: Lock | None
     differences: tuple[LockDifference, ...]
     warnings: tuple[str, ...]
-
-    @property
-    def manifest_path(self) -> Path:
-        """Where the manifest lies in the payload project."""
-        package = self.manifest.runner.path  # lib/<file>: the package is the folder that holds lib
-        found = next(self.payload.glob(f"*/{package}"), None)
-        folder = found.parent.parent if found else self.payload
-        return folder / MANIFEST_NAME
 
 
 def stage(
@@ -134,7 +129,9 @@ def stage(
     licenses = license_files(recipe, snapshot)
     if not dry_run:
         with new_directory(out, MADE_BY) as fresh:
-            package = render_template(recipe, manifest.package_version, fresh)
+            values = template_values(recipe, manifest.package_version)
+            render_template(payload_templates() / recipe.template, fresh, values)
+            package = fresh / recipe.package.import_name
             _write(package / runner_path(recipe.runner.file), module)
             for cubin in cubins:
                 arch, name = cubin.selected.family.arch, cubin.selected.filename
@@ -144,6 +141,7 @@ def stage(
             _write(package / MANIFEST_NAME, text)
     return StagedPayload(
         payload=out,
+        manifest_path=out / recipe.package.import_name / MANIFEST_NAME,
         manifest=manifest,
         manifest_sha256=sha256_bytes(text),
         families=_family_counts(recipe, cubins),
