@@ -60,7 +60,7 @@ class CubinCallback:
         try:
             requested = _text(path)
             data = self._read(requested, _text(sha256))
-            _log.debug("cubin %s, %d bytes", requested, len(data))
+            _log.debug("cubin %s, %d bytes", requested.rpartition("/")[2], len(data))
         except BaseException as failure:  # noqa: BLE001 - nothing may be raised into native code
             self._failures.record(failure)
         self._set_current(data, len(data))

@@ -71,20 +71,32 @@ def explain(problem: str, manifest: Manifest, tvm_ffi: str) -> list[str]:
             )
         else:
             reasons.append(f"the host has no {soname}")
-    demands = {(name, version): library for library, name, version in _TOO_OLD.findall(problem)}
+    demands = {
+        (name, version): _newest_version(library, name)
+        for library, name, version in _TOO_OLD.findall(problem)
+    }
     # The loader stops at its first fault; the manifest may know that the C library is too old too.
-    host = _glibc_version()
-    needed = manifest.runner.minimum_glibc
+    needed, host = manifest.runner.minimum_glibc, _glibc_version()
     if needed and host and _numbers(needed) > _numbers(host):
-        demands[("GLIBC", needed)] = "libc.so.6"
-    for (name, version), library in demands.items():
-        found = f"this host has glibc {host}" if name == "GLIBC" else f"{library} is older"
-        reasons.append(f"the runner needs {name} {version}, {found}: use a newer system")
+        demands["GLIBC", needed] = host
+    reasons += [
+        f"the runner needs {name} {version}, this host has {found}: use a newer system"
+        for (name, version), found in demands.items()
+    ]
     reasons += [
         f"no loaded library defines {symbol} (the runner {tvm_ffi})"
         for symbol in _UNDEFINED.findall(problem)
     ]
     return reasons
+
+
+def _newest_version(library: str, name: str) -> str:
+    """The highest version of the symbol set ``name`` that a system library offers."""
+    try:
+        found = re.findall(rb"\0%b_([\d.]+)(?=\0)" % name.encode(), Path(library).read_bytes())
+    except OSError:
+        found = []
+    return max((version.decode() for version in found), key=_numbers, default="an older one")
 
 
 def _glibc_version() -> str:
