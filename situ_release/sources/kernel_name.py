@@ -16,23 +16,26 @@ is exact; nothing here folds case.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.sources.faults import shown
+from situ_release.sources.kernel_grammar import NAME, diagnose
 
 KERNEL_PREFIX = "bmm_"
 FILE_PREFIX = "Bmm_"
+"""How the names of batched-GEMM kernels begin, and how their files do."""
+
+FILE_PREFIXES: Mapping[str, str] = {
+    KERNEL_PREFIX: FILE_PREFIX,
+    "gemm_": "Gemm_",
+    "fmhaSm": "fmhaSm",
+}
+"""The same for all pools that are known: plain GEMM and attention kernels too."""
+
 FILE_SUFFIX = ".cubin"
-
-DTYPES = ("Bfloat16", "E2m1", "E4m3", "Fp16", "Fp32", "MxE2m1", "MxE4m3", "MxInt4")
-"""Element types as they are spelled in kernel names."""
-
-GATED_ACTIVATIONS = ("swiGlu", "siTuGlu", "geGlu")
-"""Activations of kernels that halve the output: ``act(gate) * up``."""
 
 
 class Shape(NamedTuple):
@@ -55,13 +58,16 @@ class Cluster(NamedTuple):
 class KernelName:
     """Every token of a kernel's name; ``str(name)`` is the name again, character by character.
 
+    What the tokens mean was read off the options of the same kernels in the public metadata header;
+    :mod:`situ_release.sources.kernel_options` holds the two against each other.
+
     Attributes:
         dtype_c: element type of the output.
         dtype_a: element type of the weights.
         dtype_b: element type of the activations that go in.
-        cast: type that weights and activations have in the MMA, where it is another one (``cast``).
-        patch: the weight conversion uses the patched instruction sequence (``patch``); the runner
-            takes such kernels only for the SM that they name.
+        cast: type that an operand has in the MMA, where it is stored in another one (``cast``).
+        patch: patched float conversions (``patch``); the runner takes such kernels only for the
+            SM that they name.
         dtype_acc: accumulator type.
         sf_block_a: elements per scale factor of the weights (``Ab``), None without block scales.
         sf_block_b: the same for the activations (``Bb``).
@@ -69,11 +75,12 @@ class KernelName:
         per_token_b: type of the activations' per-token scale (``tok``), None without.
         tile: CTA tile.
         unroll2: the main loop is unrolled twice (``u2``).
-        stages: pipeline stages: one number, or six where they differ per resource.
+        stages: pipeline stages: one number, or six for A, B, A's and B's scales in shared memory,
+            A's and B's scales in tensor memory.
         epilogue_tile: rows and columns of an epilogue tile, in elements.
         mma: shape of the MMA instruction.
         cluster: cluster dimensions; z is the number of split-K slices in one cluster.
-        raster_m: CTAs are numbered along M (``rM``).
+        raster_m: CTAs are rasterized along M (``rM``).
         split_k: slices of the K loop; 1 without ``splitK``.
         layout: ``TN`` (weights K-major) or ``BN`` (weights in K blocks).
         trans_out: the product is computed transposed (``transOut``).
@@ -85,16 +92,16 @@ class KernelName:
         bias_dtype: type of the bias (``bias``), None without.
         bias_kind: ``M`` (a vector) or ``Mn`` (a matrix), None without a bias.
         eltwise_act: element-wise activation (``relu2``), None without.
-        epilogue_warps: epilogue warps where not the default (``eW``).
-        fused_copy: scale factors are copied by the MMA warp (``fCp``).
-        tmem_overlap: accumulators overlap in tensor memory (``tmOv``).
+        epilogue_warps: epilogue warps where not four (``eW``).
+        fused_copy: copies to tensor memory are fused with the MMA (``fCp``).
+        tmem_overlap: tensor memory is overlapped as far as possible (``tmOv``).
         batch_n: the experts' tokens lie along N (``bN``).
         routing: how routed rows of the activations are gathered (``ldgsts`` or ``tma``), None when
             the input is already permuted.
         sf_routing: the same for their scale factors (``ldgsts``, ``tma`` or ``ldg``).
-        rg_tma: the ``rgTma`` token.
-        clamp: values are clamped before the activation (``clmp``).
-        gated_act: gated activation, one of :data:`GATED_ACTIVATIONS`, None without.
+        rg_tma: the ``rgTma`` token; in the public header always with ``mUseTmaOobOpt``.
+        clamp: dequantized values are clamped before the activation (``clmp``).
+        gated_act: gated activation, ``act(gate) * up``, None without.
         load_b_warps: warps that load activations (``lbW``), None for the default.
         load_sf_b_warps: warps that load their scale factors (``lsfbW``), None for the default.
         dynamic_batch: tokens per expert are read on the device (``dynB``).
@@ -202,87 +209,15 @@ class KernelName:
         return "_".join(filter(None, tokens))
 
 
-class _Slot(NamedTuple):
-    """One position of the grammar: what may stand there, and whether it must."""
-
-    name: str
-    pattern: str
-    required: bool = False
-
-
-# No leading zeros and at most six digits: a number has one spelling, so names round-trip.
-_INT = "[1-9][0-9]{0,5}"
-_DTYPE = "(?:" + "|".join(sorted(DTYPES, key=len, reverse=True)) + ")"
-
-
-def _ints(count: int) -> str:
-    return "x".join([_INT] * count)
-
-
-_SLOTS = (
-    _Slot("the prefix", "bmm", required=True),
-    _Slot("the output type", f"(?P<dtype_c>{_DTYPE})", required=True),
-    _Slot("the operand types", f"(?P<dtype_a>{_DTYPE})(?P<dtype_b>{_DTYPE})", required=True),
-    _Slot("the cast", f"cast(?P<cast>{_DTYPE})"),
-    _Slot("patch", "(?P<patch>patch)"),
-    _Slot("the accumulator type", f"(?P<dtype_acc>{_DTYPE})", required=True),
-    _Slot("A's scale block", f"Ab(?P<sf_block_a>{_INT})"),
-    _Slot(
-        "B's scale",
-        f"B(?=b|tok)(?:b(?P<sf_block_b>{_INT}))?(?:tok(?P<per_token_b>{_DTYPE}))?",
-    ),
-    _Slot("C's scale block", f"Cb(?P<sf_block_c>{_INT})"),
-    _Slot("the tile", f"t(?P<tile>{_ints(3)})(?P<unroll2>u2)?", required=True),
-    _Slot("the stages", f"s(?P<stages>{_INT}(?:x{_ints(5)})?)", required=True),
-    _Slot("the epilogue tile", f"et(?P<epilogue_tile>{_ints(2)})", required=True),
-    _Slot("the MMA shape", f"m(?P<mma>{_ints(3)})", required=True),
-    _Slot("the cluster", f"c(?P<cluster>{_ints(3)})", required=True),
-    _Slot("the raster order", "(?P<raster_m>rM)"),
-    _Slot("split-K", f"splitK(?P<split_k>(?!1(?:_|$)){_INT})"),
-    _Slot("the weight layout", "(?P<layout>TN|BN)", required=True),
-    _Slot("transOut", "(?P<trans_out>transOut)"),
-    _Slot("noShfl", "(?P<no_shuffle>noShfl)"),
-    _Slot("dsFp8", "(?P<deepseek_fp8>dsFp8)"),
-    _Slot(
-        "the scheduler",
-        f"(?:schedS|schPd(?P<scheduler_stages>x{_INT}|{_ints(4)}))",
-        required=True,
-    ),
-    _Slot("the bias", f"bias(?P<bias_dtype>{_DTYPE})(?P<bias_kind>Mn|M)"),
-    _Slot("the element-wise activation", "(?P<eltwise_act>relu2)"),
-    _Slot("the epilogue warps", f"eW(?P<epilogue_warps>{_INT})"),
-    _Slot("fCp", "(?P<fused_copy>fCp)"),
-    _Slot("tmOv", "(?P<tmem_overlap>tmOv)"),
-    _Slot("the batch dimension", "(?P<batch_n>bN)"),
-    _Slot("the routing", "(?P<routing>ldgsts|tma)"),
-    _Slot("the scale routing", "(?P<sf_routing>ldgsts|tma|ldg)Sf"),
-    _Slot("rgTma", "(?P<rg_tma>rgTma)"),
-    _Slot("clmp", "(?P<clamp>clmp)"),
-    _Slot("the gated activation", f"(?P<gated_act>{'|'.join(GATED_ACTIVATIONS)})"),
-    _Slot("the load warps", f"lbW(?P<load_b_warps>{_INT})"),
-    _Slot("the scale-load warps", f"lsfbW(?P<load_sf_b_warps>{_INT})"),
-    _Slot("dynB", "(?P<dynamic_batch>dynB)"),
-    _Slot("the architecture", "(?P<sm>sm[1-9][0-9]{1,2}[af]?)", required=True),
-)
-
-_NAME = re.compile(
-    "_".join(slot.pattern for slot in _SLOTS[:3])
-    + "".join(
-        f"_{slot.pattern}" if slot.required else f"(?:_{slot.pattern})?" for slot in _SLOTS[3:]
-    )
-)
-_SLOT_PATTERNS = tuple(re.compile(slot.pattern) for slot in _SLOTS)
-
-
 def parse(text: str) -> KernelName:
     """The fields of a kernel name.
 
     Raises:
         InputError: a token is unknown, out of place or missing; it and the kernel are named.
     """
-    match = _NAME.fullmatch(text)
+    match = NAME.fullmatch(text)
     if match is None:
-        raise InputError(_diagnose(text))
+        raise InputError(diagnose(text))
     field = match.groupdict()
     work = field["scheduler_stages"]
     height, width = _numbers(field["epilogue_tile"])
@@ -348,25 +283,26 @@ def parse_all(names: Iterable[str]) -> dict[str, KernelName]:
 
 
 def cubin_filename(name: str | KernelName) -> str:
-    """The file that holds kernel ``bmm_x``: ``Bmm_x.cubin``.
+    """The file that holds a kernel: ``Bmm_x.cubin`` for ``bmm_x``.
 
     Raises:
-        InputError: the name does not begin with ``bmm_`` (exactly, in lower case).
+        InputError: the name has none of the prefixes of :data:`FILE_PREFIXES`, exactly.
     """
     text = str(name)
-    if not text.startswith(KERNEL_PREFIX):
-        raise InputError.of(
-            "not a batched-GEMM kernel name",
-            shown(text),
-            expected=f"a name that begins with {KERNEL_PREFIX}",
-            found=shown(text[:16]),
-            remedy="use the name as the metadata header spells it",
-        )
-    return FILE_PREFIX + text.removeprefix(KERNEL_PREFIX) + FILE_SUFFIX
+    for kernel_prefix, file_prefix in FILE_PREFIXES.items():
+        if text.startswith(kernel_prefix):
+            return file_prefix + text.removeprefix(kernel_prefix) + FILE_SUFFIX
+    raise InputError.of(
+        "not a kernel name",
+        shown(text),
+        expected=f"a name that begins with {' or '.join(FILE_PREFIXES)}, exactly in this case",
+        found=repr(shown(text[:16])),
+        remedy="use the name as the metadata header spells it",
+    )
 
 
 def kernel_of_filename(filename: str) -> str:
-    """The kernel in file ``Bmm_x.cubin``: ``bmm_x``. The inverse of :func:`cubin_filename`.
+    """The kernel in a file: ``bmm_x`` for ``Bmm_x.cubin``. The inverse of :func:`cubin_filename`.
 
     Args:
         filename: a base name, without folders.
@@ -374,45 +310,17 @@ def kernel_of_filename(filename: str) -> str:
     Raises:
         InputError: another prefix (also in another case) or another suffix.
     """
-    stem = filename.removesuffix(FILE_SUFFIX)
-    if "/" in filename or stem == filename or not stem.startswith(FILE_PREFIX):
-        raise InputError.of(
-            "not the file name of a batched-GEMM cubin",
-            shown(filename),
-            expected=f"{FILE_PREFIX}<kernel>{FILE_SUFFIX}, exactly in this case",
-            found=shown(filename),
-            remedy="rename the file as its pool names it",
-        )
-    return KERNEL_PREFIX + stem.removeprefix(FILE_PREFIX)
-
-
-def _diagnose(text: str) -> Problem:
-    """What is wrong with a name that does not match: walk the grammar token by token."""
-    position = 0
-    for token in text.split("_"):
-        fits = [i for i, pattern in enumerate(_SLOT_PATTERNS) if pattern.fullmatch(token)]
-        ahead = next((i for i in fits if i >= position), None)
-        skipped = next((s for s in _SLOTS[position:ahead] if s.required), None)
-        if ahead is not None and skipped is None:
-            position = ahead + 1
-            continue
-        wanted = next((s.name for s in _SLOTS[position:] if s.required), "the end of the name")
-        if not fits:
-            return _problem(text, "unknown token in a kernel name", wanted, token)
-        if ahead is None:
-            return _problem(text, "token out of place in a kernel name", wanted, token)
-        return _problem(text, "token missing in a kernel name", wanted, token)
-    missing = next(slot for slot in _SLOTS[position:] if slot.required)
-    return _problem(text, "token missing in a kernel name", missing.name, "")
-
-
-def _problem(text: str, what: str, wanted: str, token: str) -> Problem:
-    return Problem(
-        what,
-        shown(text),
-        expected=f"{wanted} or an option that may stand before it",
-        found=f"token {shown(token)!r}" if token else "the end of the name",
-        remedy="add the token to situ_release/sources/kernel_name.py once its meaning is known",
+    if filename.endswith(FILE_SUFFIX) and "/" not in filename:
+        for kernel_prefix, file_prefix in FILE_PREFIXES.items():
+            if filename.startswith(file_prefix):
+                return kernel_prefix + filename.removeprefix(file_prefix).removesuffix(FILE_SUFFIX)
+    prefixes = " or ".join(FILE_PREFIXES.values())
+    raise InputError.of(
+        "not the file name of a kernel's cubin",
+        shown(filename),
+        expected=f"{prefixes}, then the kernel, then {FILE_SUFFIX}, exactly in this case",
+        found=repr(shown(filename, 60)),
+        remedy="name the file as its pool names it",
     )
 
 

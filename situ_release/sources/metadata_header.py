@@ -14,13 +14,21 @@ rebuilt from a runner's own table knows only name, SHA-256 and SM; what it does 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Union
+from collections.abc import Sequence
 
-from situ_release.digests import SHA256_HEX, sha256_bytes
-from situ_release.errors import InputError, Problem
+from situ_release.digests import sha256_bytes
+from situ_release.errors import InputError
+from situ_release.sources import fmha_header
 from situ_release.sources.faults import Faults, shown
+from situ_release.sources.metadata_table import (
+    MetadataEntry,
+    MetadataHeader,
+    Option,
+    header_problem,
+    index_entries,
+)
+
+__all__ = ["MetadataEntry", "MetadataHeader", "Option", "read_header", "write_header"]
 
 FILENAMES = ("flashinferMetaInfo.h", "flashInferMetaInfo.h")
 """Both spellings that exist; the second is the fmha pool's."""
@@ -28,13 +36,15 @@ FILENAMES = ("flashinferMetaInfo.h", "flashInferMetaInfo.h")
 LIST_NAME = "tllmGenBatchedGemm"
 """Stem of the C++ names ``…List`` and ``…ListLen`` in batched-GEMM pools."""
 
-Option = Union[int, tuple[int, ...]]  # noqa: UP007 - evaluated at run time on Python 3.10
-"""A number, Boolean or enumerator as an integer; a brace list as a tuple."""
+MAX_HEADER_BYTES = 64 << 20
+"""Larger headers are refused; the largest real one has 9 MB."""
+
+_MAX_OPTION_CHARACTERS = 1 << 16
 
 _EXPORT_VERSION = re.compile(r'^#define TLLM_GEN_EXPORT_VERSION "([^"\n]{0,100})"', re.MULTILINE)
 _LENGTH = re.compile(r"^static constexpr size_t (\w{1,100})ListLen = ([0-9]{1,9});", re.MULTILINE)
 _ARRAY = re.compile(r"^static const [\w:]{1,200} (\w{1,100})List\[\] = \{", re.MULTILINE)
-_BETWEEN = re.compile(r"(?:\s|#[^\n]*\n|//[^\n]*\n)*")
+_SKIPPED = re.compile(r"\s+|(?:#|//)[^\n]*\n")
 _RESUME = re.compile(r"^(?:\{|\};)", re.MULTILINE)
 
 # Options hold no quote, and every entry has one before its options: a search for the end of one
@@ -43,78 +53,13 @@ _ENTRY = re.compile(
     r"\{\s*nullptr,\s*0,\s*([0-9]{1,9}|\{\}),"
     r'\s*"([^"\n]*)",\s*([0-9]{1,9}|\{\}),'
     r'\s*"([^"\n]*)",\s*"",\s*nullptr,\s*nullptr,\s*nullptr,\s*0,'
-    r'\s*\{([^{}"]*(?:\{[^{}"]*\}[^{}"]*)*)\},'
+    r'\s*\{([^{}"]*(?:\{[^{}"]*\}[^{}"]*){0,500})\},'
     r"\s*gemm::SmVersion::Sm([0-9]{2,3}[a-z]?)\s*\},?"
 )
 _SCALAR = r"(?:-?[0-9]{1,20}|[A-Za-z_][\w:]{0,99}\(-?[0-9]{1,20}\))"
 _VALUE = rf"(?:{_SCALAR}|\{{(?:{_SCALAR}(?:, {_SCALAR})*)?\}})"
 _OPTIONS = re.compile(rf"\s*(?:/\* m\w{{1,60}} \*/ {_VALUE}\s*(?:,\s*(?=/)|\Z))*")
 _FIELD = re.compile(r"/\* (m\w+) \*/ ")
-_FIELD_AND_VALUE = re.compile(r"/\* (m\w+) \*/ (\{[^}]*\}|[^\s,]+)")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataEntry:
-    """One kernel of the table.
-
-    Attributes:
-        name: the kernel's name, as the runner asks for it.
-        sha256: digest of its cubin.
-        sm: target architecture, like ``sm100f``.
-        shared_memory_bytes: dynamic shared memory of a launch; None where not known.
-        threads: threads per CTA; None where not known.
-        option_text: the generator's options as C++ text; None where not known.
-        line: line of the header it begins on, 0 for an entry that is yet to be written.
-    """
-
-    name: str
-    sha256: str
-    sm: str
-    shared_memory_bytes: int | None = None
-    threads: int | None = None
-    option_text: str | None = field(default=None, repr=False)
-    line: int = field(default=0, compare=False)
-
-    @property
-    def options(self) -> Mapping[str, Option] | None:
-        """The generator's options by field name, decoded at each call; None where not known."""
-        if self.option_text is None:
-            return None
-        return {name: _value(text) for name, text in _FIELD_AND_VALUE.findall(self.option_text)}
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataHeader:
-    """The whole table.
-
-    Attributes:
-        where: the file it was read from, for messages.
-        sha256: digest of the header itself.
-        list_name: stem of the list's C++ name.
-        export_version: version of the generator's export format, None where not stated.
-        declared_length: the stated number of entries; equal to ``len(entries)``.
-        entries: in file order, which is the order of the runner's table.
-    """
-
-    where: str
-    sha256: str
-    list_name: str
-    export_version: str | None
-    declared_length: int
-    entries: tuple[MetadataEntry, ...] = field(repr=False)
-    by_name: Mapping[str, MetadataEntry] = field(repr=False, compare=False)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def find(self, name: str) -> MetadataEntry | None:
-        """The entry of exactly this kernel name, or None."""
-        return self.by_name.get(name)
-
-    def place(self, entry: MetadataEntry) -> str:
-        """Where an entry stands, as ``include/flashinferMetaInfo.h:7``."""
-        return f"{self.where}:{entry.line}"
 
 
 def read_header(data: bytes, where: str) -> MetadataHeader:
@@ -129,7 +74,9 @@ def read_header(data: bytes, where: str) -> MetadataHeader:
             not the declared one, a name twice, a digest that is none: all at once, with line
             numbers.
     """
-    faults = Faults(where)
+    if len(data) > MAX_HEADER_BYTES:
+        found = f"{len(data)} bytes"
+        raise _fault("not a metadata header", where, f"at most {MAX_HEADER_BYTES} bytes", found)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -137,6 +84,9 @@ def read_header(data: bytes, where: str) -> MetadataHeader:
         raise _fault(
             "not a metadata header", f"{where}:{line}", "UTF-8 text", "other bytes"
         ) from error
+    if fmha_header.ARRAY in text:
+        return fmha_header.read_fmha_header(data, text, where)
+    faults = Faults(where)
     array = _ARRAY.search(text)
     length = _LENGTH.search(text)
     if array is None or length is None or array[1] != length[1]:
@@ -150,14 +100,14 @@ def read_header(data: bytes, where: str) -> MetadataHeader:
     declared = int(length[2])
     if declared != len(entries) and not faults.problems:
         faults.add(
-            _problem(
+            header_problem(
                 "wrong number of entries",
                 f"{where}:{text.count(chr(10), 0, length.start()) + 1}",
                 expected=f"{declared} as declared",
                 found=str(len(entries)),
             )
         )
-    by_name = _index(entries, where, faults)
+    by_name = index_entries(entries, where, faults)
     faults.raise_any()
     version = _EXPORT_VERSION.search(text)
     return MetadataHeader(
@@ -212,8 +162,9 @@ def _read_entries(text: str, start: int, where: str, faults: Faults) -> list[Met
     line = text.count("\n", 0, start) + 1
     position = start
     while True:
-        between = _BETWEEN.match(text, position)
-        begin = between.end() if between else position
+        begin = position
+        while skipped := _SKIPPED.match(text, begin):
+            begin = skipped.end()
         line += text.count("\n", position, begin)
         if text.startswith("};", begin):
             return entries
@@ -250,7 +201,10 @@ def _check_options_text(
     options: str, found: list[str], fields: list[str], name: str, place: str, faults: Faults
 ) -> None:
     """Well-formed, each field once, and the fields that every entry of this header has."""
-    if _OPTIONS.fullmatch(options) is None:
+    if len(options) > _MAX_OPTION_CHARACTERS:
+        what, expected = "malformed options", f"at most {_MAX_OPTION_CHARACTERS} characters"
+        seen = f"{len(options)} characters"
+    elif _OPTIONS.fullmatch(options) is None:
         good = _OPTIONS.match(options)
         rest = options[good.end() if good else 0 :]
         what, expected, seen = "malformed options", "/* mField */ value", repr(shown(rest, 60))
@@ -262,36 +216,19 @@ def _check_options_text(
         seen = ", ".join(sorted(set(found) ^ set(fields))) or "the same in another order"
     else:
         return
-    faults.add(_problem(what, place, expected, f"{shown(seen)} in {shown(name)}"))
+    faults.add(header_problem(what, place, expected, f"{shown(seen)} in {shown(name)}"))
 
 
 def _report_broken(text: str, begin: int, place: str, faults: Faults) -> None:
     rest = text[begin : begin + 80]
     faults.add(
-        _problem(
+        header_problem(
             "malformed entry" if rest else "truncated metadata header",
             place,
             expected="an entry '{nullptr, 0, …, \"bmm_…\", …}' or the end of the table '};'",
             found=repr(shown(rest, 60)) if rest else "the end of the file",
         )
     )
-
-
-def _index(entries: list[MetadataEntry], where: str, faults: Faults) -> dict[str, MetadataEntry]:
-    """Entries by name; names and digests that are none are faults."""
-    by_name: dict[str, MetadataEntry] = {}
-    for entry in entries:
-        place = f"{where}:{entry.line}"
-        if _NAME.fullmatch(entry.name) is None:
-            faults.add(_problem("bad kernel name", place, "an identifier", repr(shown(entry.name))))
-        if SHA256_HEX.fullmatch(entry.sha256) is None:
-            found = f"{shown(entry.sha256, 80)!r} for {shown(entry.name)}"
-            faults.add(_problem("bad digest", place, "64 lower-case hexadecimal digits", found))
-        first = by_name.setdefault(entry.name, entry)
-        if first is not entry:
-            found = f"{shown(entry.name)}, already on line {first.line}"
-            faults.add(_problem("kernel listed twice", place, "each kernel once", found))
-    return by_name
 
 
 def _render(entry: MetadataEntry) -> str:
@@ -304,26 +241,9 @@ def _render(entry: MetadataEntry) -> str:
     )
 
 
-def _value(text: str) -> Option:
-    """``gemm::BiasType(1)`` as 1, ``-1`` as -1, ``{A(1), 2}`` as (1, 2)."""
-    if text.startswith("{"):
-        inner = text[1:-1]
-        return tuple(_integer(part) for part in inner.split(", ")) if inner else ()
-    return _integer(text)
-
-
-def _integer(text: str) -> int:
-    return int(text.rpartition("(")[2].removesuffix(")"))
-
-
 def _first_line(text: str) -> str:
     return repr(shown(text.strip().split("\n", 1)[0], 60)) if text.strip() else "an empty file"
 
 
-def _problem(what: str, where: str, expected: str, found: str) -> Problem:
-    remedy = "take the metadata header unchanged from where the pool came from"
-    return Problem(what, where, expected, found, remedy)
-
-
 def _fault(what: str, where: str, expected: str, found: str) -> InputError:
-    return InputError(_problem(what, where, expected, found))
+    return InputError(header_problem(what, where, expected, found))

@@ -22,28 +22,44 @@ _W4A8_FC2 = "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_Ab32_Bb32"
 
 FAMILIES: Mapping[str, tuple[str, str]] = {
     "w4a16-fc1": (
-        f"{_W4A16}_t128x8x256u2_s3_et128x8_m128x8x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
-        "_ldgsts_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm103a",
-        f"{_W4A16}_t128x16x256u2_s3_et128x16_m128x16x16_c1x1x1_rM_TN_transOut_schPd2x1x2x3"
-        "_biasFp32M_bN_ldgsts_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm103a",
+        (
+            f"{_W4A16}_t128x8x256u2_s3_et128x8_m128x8x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
+            "_ldgsts_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm103a"
+        ),
+        (
+            f"{_W4A16}_t128x16x256u2_s3_et128x16_m128x16x16_c1x1x1_rM_TN_transOut_schPd2x1x2x3"
+            "_biasFp32M_bN_ldgsts_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm103a"
+        ),
     ),
     "w4a16-fc2": (
-        f"{_W4A16}_t128x8x256u2_s3_et128x8_m128x8x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
-        "_rgTma_clmp_dynB_sm103a",
-        f"{_W4A16}_t128x16x256u2_s3_et128x16_m128x16x16_c1x1x1_rM_TN_transOut_schPd2x1x2x3"
-        "_biasFp32M_bN_rgTma_clmp_dynB_sm103a",
+        (
+            f"{_W4A16}_t128x8x256u2_s3_et128x8_m128x8x16_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
+            "_rgTma_clmp_dynB_sm103a"
+        ),
+        (
+            f"{_W4A16}_t128x16x256u2_s3_et128x16_m128x16x16_c1x1x1_rM_TN_transOut_schPd2x1x2x3"
+            "_biasFp32M_bN_rgTma_clmp_dynB_sm103a"
+        ),
     ),
     "w4a8-fc1": (
-        f"{_W4A8_FC1}_t128x8x256_s4_et128x8_m128x8x32_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
-        "_tma_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm100f",
-        f"{_W4A8_FC1}_t128x16x256_s3_et128x16_m128x16x32_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
-        "_tma_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm100f",
+        (
+            f"{_W4A8_FC1}_t128x8x256_s4_et128x8_m128x8x32_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
+            "_tma_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm100f"
+        ),
+        (
+            f"{_W4A8_FC1}_t128x16x256_s3_et128x16_m128x16x32_c1x1x1_rM_TN_transOut_schedS_biasFp32M_bN"
+            "_tma_ldgstsSf_rgTma_clmp_siTuGlu_dynB_sm100f"
+        ),
     ),
     "w4a8-fc2": (
-        f"{_W4A8_FC2}_t128x8x256_s5_et128x8_m128x8x32_c1x1x1_rM_TN_transOut_schPd2x1x2x3_biasFp32M"
-        "_bN_rgTma_clmp_dynB_sm100f",
-        f"{_W4A8_FC2}_t128x8x256_s4_et128x8_m128x8x32_c1x1x2_rM_splitK2_TN_transOut_schPd2x1x2x3"
-        "_biasFp32M_bN_rgTma_clmp_dynB_sm100f",
+        (
+            f"{_W4A8_FC2}_t128x8x256_s5_et128x8_m128x8x32_c1x1x1_rM_TN_transOut_schPd2x1x2x3_biasFp32M"
+            "_bN_rgTma_clmp_dynB_sm100f"
+        ),
+        (
+            f"{_W4A8_FC2}_t128x8x256_s4_et128x8_m128x8x32_c1x1x2_rM_splitK2_TN_transOut_schPd2x1x2x3"
+            "_biasFp32M_bN_rgTma_clmp_dynB_sm100f"
+        ),
     ),
 }
 """Two kernels of each family of the first bundle, by the recipe's family names."""
