@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from pydantic import (
     AfterValidator,
@@ -352,6 +353,33 @@ def load_recipe(name_or_path: str = DEFAULT_RECIPE) -> LoadedRecipe:
     except ValidationError as error:
         raise InputError(*validation_problems(error, str(path), "recipe")) from error
     return LoadedRecipe(recipe=recipe, sha256=sha256_bytes(data), path=path)
+
+
+def find_recipe(distribution: str, named: str | None, where: str) -> LoadedRecipe:
+    """The shipped recipe of a bundle.
+
+    Args:
+        distribution: the distribution's name, in any spelling.
+        named: the recipe that its manifest names; None for published manifests, which name none.
+        where: the wheel, used in errors.
+
+    Raises:
+        InputError: no shipped recipe has that name, or makes that distribution.
+    """
+    wanted = canonicalize_name(distribution)
+    for name in recipe_names():
+        if named is not None and name != named:
+            continue
+        loaded = load_recipe(name)
+        if named is not None or canonicalize_name(loaded.recipe.package.distribution) == wanted:
+            return loaded
+    raise InputError.of(
+        "there is no recipe for this bundle",
+        where,
+        expected=f"recipe {named}" if named is not None else f"a recipe that makes {wanted}",
+        found=f"recipes {', '.join(recipe_names())}",
+        remedy="name one with --recipe",
+    )
 
 
 def checked_version(text: str) -> str:

@@ -31,12 +31,14 @@ class Outcome:
     Attributes:
         output: the command's own JSON fields, one of :mod:`situ_release.cli.output`.
         show: prints the same for people.
-        exit_code: 0, or 1 where checks ran and found faults.
+        exit_code: 0, or what the faults found ask for.
+        problems: what stands as ``error`` and ``errors`` in the JSON object, beside the fields.
     """
 
     output: DataclassInstance
     show: Callable[[Console], None]
     exit_code: int = 0
+    problems: tuple[Problem, ...] = ()
 
 
 def envelope(command: str, exit_code: int) -> dict[str, Any]:
@@ -51,8 +53,12 @@ def envelope(command: str, exit_code: int) -> dict[str, Any]:
 
 def failure(command: str, exit_code: int, problems: tuple[Problem, ...]) -> dict[str, Any]:
     """The JSON object of a failed command: the first problem as ``error``, all as ``errors``."""
+    return envelope(command, exit_code) | _errors(problems)
+
+
+def _errors(problems: tuple[Problem, ...]) -> dict[str, Any]:
     errors = [problem.as_dict() for problem in problems]
-    return envelope(command, exit_code) | {"error": errors[0], "errors": errors}
+    return {"error": errors[0], "errors": errors} if errors else {}
 
 
 def execute(command: str, work: Callable[[Console], Outcome]) -> None:
@@ -78,7 +84,8 @@ def execute(command: str, work: Callable[[Console], Outcome]) -> None:
         report_failure(console, command, BUG, (problem,))
         raise typer.Exit(BUG) from None
     outcome.show(console)
-    console.emit(envelope(command, outcome.exit_code) | asdict(outcome.output))
+    fields = asdict(outcome.output) | _errors(outcome.problems)
+    console.emit(envelope(command, outcome.exit_code) | fields)
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
 

@@ -210,3 +210,17 @@ class TacticListOutput:
     contract: str
     tokens: int
     tactics: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class SmokeOutput:
+    """Fields of ``gpu-smoke``: those of the evidence document, flat; ``device`` is null without one."""
+
+    wheel_sha256: str
+    runner_sha256: str
+    device: dict[str, Any] | None
+    versions: dict[str, Any]
+    tiers: list[dict[str, Any]]
+    cases: list[dict[str, Any]]
+    not_run: list[dict[str, Any]]
+    times: dict[str, Any]

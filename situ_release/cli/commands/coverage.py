@@ -1,0 +1,150 @@
+"""``situ-release coverage``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from situ_release.cli.command import Outcome, execute
+from situ_release.cli.console import Console
+from situ_release.text import size_text
+
+if TYPE_CHECKING:
+    from situ_release.cli.output import DeviceOutput, TacticListOutput
+
+DEFAULT_SMS = (90, 100, 103, 120)
+
+
+def coverage(
+    wheel: Annotated[Path, typer.Argument(help="A bundle wheel.")],
+    recipe: Annotated[
+        Optional[str], typer.Option(help="Recipe, where it is not the one the wheel names.")
+    ] = None,
+    sm: Annotated[
+        Optional[list[int]], typer.Option(help="SM number of a device; may be given several times.")
+    ] = None,
+    list_tactics: Annotated[
+        bool, typer.Option("--list", help="List the tactics of every contract for --tokens.")
+    ] = False,
+    tokens: Annotated[int, typer.Option(min=1, help="Token count for --list.")] = 1,
+) -> None:
+    """Prove that every kernel the runner can select is bundled; only the recipe's SMs decide."""
+    execute(
+        "coverage",
+        lambda console: _coverage(wheel, recipe, sm, tokens if list_tactics else None),
+    )
+
+
+def _coverage(
+    wheel: Path, recipe: str | None, sms: list[int] | None, tokens: int | None
+) -> Outcome:
+    from situ_release.cli.output import CoverageOutput, FileDigest, TacticListOutput
+    from situ_release.digests import sha256_file
+    from situ_release.wheel.cover import cover_wheel
+
+    covered = cover_wheel(wheel, recipe, sms)
+    target = covered.loaded.recipe.target.sms
+    devices = {f"sm{device.sm}": _device(device, covered) for device in covered.devices}
+    lists = None
+    if tokens is not None:
+        lists = [
+            TacticListOutput(
+                f"sm{device.sm}",
+                contract.name,
+                tokens,
+                covered.model.tactics(contract, device.sm, tokens),
+            )
+            for device in covered.devices
+            for contract in covered.loaded.recipe.contracts
+        ]
+    faults = any(device.missing for device in covered.devices if device.target)
+
+    def show(console: Console) -> None:
+        names = ", ".join(f"sm_{number}" for number in target)
+        console.line(f"{wheel.name}: recipe {covered.loaded.recipe.name}, made for {names}")
+        for name, device in devices.items():
+            _show_device(console, name, device)
+        for item in lists or []:
+            _show_list(console, item)
+
+    return Outcome(
+        CoverageOutput(
+            wheel=FileDigest(str(wheel), sha256_file(wheel)),
+            recipe=covered.loaded.recipe.name,
+            rules=covered.model.rules.name,
+            devices=devices,
+            tactics=lists,
+        ),
+        show,
+        exit_code=1 if faults else 0,
+    )
+
+
+def _device(device, covered) -> DeviceOutput:  # type: ignore[no-untyped-def]
+    from situ_release.cli.output import ContractOutput, DeviceOutput
+
+    return DeviceOutput(
+        target=device.target,
+        runs=covered.runs_on(device.sm),
+        device_code=sorted({module.target for module in covered.runner.device_modules}),
+        selectable=len(device.selectable),
+        missing=list(device.missing),
+        unreachable=list(device.unreachable),
+        unreachable_bytes=sum(covered.sizes[name] for name in device.unreachable),
+        contracts=[
+            ContractOutput(
+                name=item.name,
+                tactics=item.tactics,
+                passing=len(item.passing),
+                selectable=list(item.selectable),
+                default=list(item.default),
+                missing=list(item.missing),
+                unreachable=sorted(set(covered.sizes) - set(item.selectable)),
+            )
+            for item in device.contracts
+        ],
+    )
+
+
+def _show_device(console: Console, name: str, device: DeviceOutput) -> None:
+    console.line()
+    console.line(
+        f"{name}{' (target)' if device.target else ''}: the runner's own device code "
+        f"({', '.join(device.device_code) or 'none'}) "
+        f"{'runs here' if device.runs else 'does NOT run here, whatever the cubins'}"
+    )
+    console.table(
+        ["contract", "tactics", "passing", "selectable", "by default", "missing"],
+        [
+            [c.name, c.tactics, c.passing, len(c.selectable), len(c.default), len(c.missing)]
+            for c in device.contracts
+        ],
+    )
+    meaning = "fail" if device.missing and device.target else "note"
+    if device.missing:
+        console.marked(meaning, "missing: ", f"{len(device.missing)} selectable kernels")
+        for kernel in device.missing if device.target or console.verbose else []:
+            console.line(f"  {kernel}")
+    console.marked(
+        "note",
+        "unreachable: ",
+        f"{len(device.unreachable)} bundled cubins ({size_text(device.unreachable_bytes)}) "
+        "can never be selected",
+    )
+    if console.verbose:
+        for kernel in device.unreachable:
+            console.line(f"  {kernel}")
+
+
+def _show_list(console: Console, item: TacticListOutput) -> None:
+    console.line()
+    console.line(
+        f"{item.device} {item.contract}, {item.tokens} tokens: {len(item.tactics)} tactics"
+    )
+    by_tile: dict[int, list[int]] = {}
+    for tile, config in item.tactics:
+        by_tile.setdefault(tile, []).append(config)
+    for tile, configs in by_tile.items():
+        console.line(f"  tile {tile:>3}: {len(configs)} configs: {' '.join(map(str, configs))}")

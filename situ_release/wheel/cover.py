@@ -1,0 +1,63 @@
+"""Coverage of a wheel: its runner's selection against the cubins it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from situ_release.bundle.coverage import CoverageModel, DeviceCoverage
+from situ_release.bundle.recipe import LoadedRecipe
+from situ_release.sources.runner import Runner
+from situ_release.wheel.bundle import open_bundle
+
+COMPARED_SMS = (90, 100, 103, 120)
+"""Devices that are shown beside the targets: what a bundle would do elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class WheelCoverage:
+    """The coverage of one wheel.
+
+    Attributes:
+        loaded: its recipe.
+        runner: what its runner says.
+        model: the runner's selection, to ask for tactic lists.
+        sizes: bytes of each bundled cubin by kernel name.
+        devices: one per SM number, ascending.
+    """
+
+    loaded: LoadedRecipe
+    runner: Runner
+    model: CoverageModel
+    sizes: Mapping[str, int]
+    devices: tuple[DeviceCoverage, ...]
+
+    def runs_on(self, sm: int) -> bool:
+        """Whether any device code embedded in the runner runs there (true where it has none)."""
+        modules = self.runner.device_modules
+        return not modules or any(module.runs_on(sm) for module in modules)
+
+
+def cover_wheel(wheel: Path, recipe: str | None, sms: Iterable[int] | None) -> WheelCoverage:
+    """Compute a wheel's coverage.
+
+    Args:
+        wheel: the bundle wheel.
+        recipe: instead of the one that the wheel names.
+        sms: SM numbers; the recipe's targets and :data:`COMPARED_SMS` by default.
+
+    Raises:
+        InputError: no sound bundle wheel, or a kernel name that the grammar does not know.
+    """
+    bundle = open_bundle(wheel, recipe)
+    model = CoverageModel(bundle.loaded.recipe, bundle.runner.kernel_table)
+    targets = bundle.loaded.recipe.target.sms
+    wanted = sorted({*(sms or COMPARED_SMS), *(targets if not sms else ())})
+    return WheelCoverage(
+        bundle.loaded,
+        bundle.runner,
+        model,
+        bundle.sizes,
+        tuple(model.device(sm, bundle.digests) for sm in wanted),
+    )
