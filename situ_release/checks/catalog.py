@@ -1,0 +1,49 @@
+"""The texts about checks: title, usual causes and remedy by id, from ``data/checks.toml``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+from situ_release import resources
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True)
+class CheckText:
+    """What people read about a check.
+
+    Attributes:
+        title: the statement that holds when the check passes.
+        causes: what usually makes it fail.
+        remedy: what to do where a finding names nothing more particular.
+    """
+
+    title: str
+    causes: tuple[str, ...]
+    remedy: str
+
+
+@cache
+def catalog() -> dict[str, CheckText]:
+    """The texts by check id, in report order."""
+    text = (resources.DATA / "checks.toml").read_text(encoding="utf-8")
+    return {
+        check_id: CheckText(entry["title"], tuple(entry["causes"]), entry["remedy"])
+        for check_id, entry in tomllib.loads(text).items()
+    }
+
+
+def markdown() -> str:
+    """The README's section about checks: one paragraph per id."""
+    lines = []
+    for check_id, text in catalog().items():
+        lines += [f"#### `{check_id}`", "", f"{text.title}.", "", "Usual causes:", ""]
+        lines += [f"- {cause}" for cause in text.causes]
+        lines += ["", f"What to do: {text.remedy}.", ""]
+    return "\n".join(lines)

@@ -1,0 +1,260 @@
+"""What checks look at: every fact about a wheel is read once, when the first check asks for it.
+
+A fact that cannot be read raises :class:`Unchecked` naming the check that reports why, so that a
+check never has to ask whether what it needs is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from packaging.metadata import Metadata
+
+from situ_release.bundle.lock import Lock, load_lock
+from situ_release.bundle.manifest import MANIFEST_NAME, CubinEntry, Manifest, read_manifest
+from situ_release.bundle.recipe import LoadedRecipe, Recipe, load_recipe, recipe_names
+from situ_release.checks.model import Unchecked
+from situ_release.errors import InputError, Problem
+from situ_release.sources.content_kind import describe_content
+from situ_release.sources.cubin import Cubin, read_cubin
+from situ_release.sources.runner import Runner, read_runner
+from situ_release.wheel.archive import MemberContent, WheelArchive
+from situ_release.wheel.contents import package_folder
+from situ_release.wheel.dist_info import dist_info_folder, read_metadata
+
+Fact = TypeVar("Fact")
+
+
+@dataclass(frozen=True, slots=True)
+class BundledCubin:
+    """A cubin of the manifest and, where its member can be read, what its ELF says.
+
+    Attributes:
+        entry: the manifest's entry.
+        member: its name in the archive.
+        cubin: None where the member is missing, damaged or no cubin.
+        problems: why it is no cubin; empty where the member is missing or damaged, which the
+            checks of the archive and of the manifest report.
+    """
+
+    entry: CubinEntry
+    member: str
+    cubin: Cubin | None
+    problems: tuple[Problem, ...] = ()
+
+
+class Context:
+    """One wheel under verification.
+
+    Args:
+        archive: the examined file.
+        contents: gives the scan of every file member, bytes included.
+        recipe: the recipe the caller chose, None to find it.
+    """
+
+    def __init__(
+        self,
+        archive: WheelArchive,
+        contents: Callable[[], dict[str, MemberContent]],
+        recipe: LoadedRecipe | None = None,
+    ) -> None:
+        self.archive = archive
+        self._contents = contents
+        self._chosen_recipe = recipe
+
+    @property
+    def filename(self) -> str:
+        """The wheel's file name."""
+        return self.archive.path.name
+
+    # --- members ---------------------------------------------------------------------------
+
+    @cached_property
+    def scanned(self) -> Mapping[str, MemberContent]:
+        """Every file member that the archive lists, damaged ones included; empty for no archive."""
+        return self._contents()
+
+    @property
+    def contents(self) -> Mapping[str, MemberContent]:
+        """Every file member; there is at least one."""
+        if not self.scanned:
+            raise Unchecked("wheel.archive", self.filename)
+        return self.scanned
+
+    def data(self, member: str) -> bytes | None:
+        """A member's bytes; None where it is missing or damaged."""
+        content = self.contents.get(member)
+        return None if content is None else content.data
+
+    @cached_property
+    def dist_info_or_problems(self) -> str | tuple[Problem, ...]:
+        """The one ``*.dist-info`` folder, or why there is none."""
+        try:
+            return dist_info_folder(self.contents, self.filename)
+        except InputError as error:
+            return error.problems
+
+    @property
+    def dist_info(self) -> str:
+        """The one ``*.dist-info`` folder."""
+        return _or_unchecked(self.dist_info_or_problems, "wheel.metadata", self.filename)
+
+    @cached_property
+    def metadata_or_problems(self) -> Metadata | tuple[Problem, ...]:
+        """METADATA, or why it cannot be read."""
+        member = f"{self.dist_info}/METADATA"
+        data = self.data(member)
+        if data is None:
+            found = "it is damaged" if member in self.contents else "none"
+            return (Problem("the wheel has no readable METADATA", member, "the file", found),)
+        try:
+            return read_metadata(data, member)
+        except InputError as error:
+            return error.problems
+
+    @property
+    def metadata(self) -> Metadata:
+        """METADATA."""
+        member = f"{self.dist_info}/METADATA"
+        return _or_unchecked(self.metadata_or_problems, "wheel.metadata", member)
+
+    # --- manifest and recipe ---------------------------------------------------------------
+
+    @cached_property
+    def package_or_problems(self) -> str | tuple[Problem, ...]:
+        """The import package's folder, which is the one with a manifest, or why there is none."""
+        try:
+            return package_folder(self.contents, self.filename)
+        except InputError as error:
+            return error.problems
+
+    @property
+    def package(self) -> str:
+        """The import package's folder."""
+        return _or_unchecked(self.package_or_problems, "manifest.schema", self.filename)
+
+    @property
+    def manifest_member(self) -> str:
+        """The manifest's name in the archive."""
+        return f"{self.package}/{MANIFEST_NAME}"
+
+    @cached_property
+    def manifest_or_problems(self) -> Manifest | tuple[Problem, ...]:
+        """The manifest, or why there is none."""
+        if isinstance(self.package_or_problems, tuple):
+            return self.package_or_problems
+        data = self.data(self.manifest_member)
+        if data is None:
+            return (Problem("the manifest is damaged in the archive", self.manifest_member),)
+        try:
+            return read_manifest(data, self.manifest_member)
+        except InputError as error:
+            return error.problems
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest."""
+        return _or_unchecked(self.manifest_or_problems, "manifest.schema", self.filename)
+
+    @cached_property
+    def loaded_recipe_or_problems(self) -> LoadedRecipe | tuple[Problem, ...]:
+        """The recipe: the caller's, the manifest's, else the one of this distribution."""
+        if self._chosen_recipe is not None:
+            return self._chosen_recipe
+        manifest = self.manifest_or_problems
+        named = None if isinstance(manifest, tuple) else manifest.recipe
+        try:
+            if named is not None and named.name in recipe_names():
+                return load_recipe(named.name)
+            distribution = self.filename.split("-", 1)[0]
+            for name in recipe_names() if named is None else ():
+                loaded = load_recipe(name)
+                if distribution == loaded.recipe.package.distribution.replace("-", "_"):
+                    return loaded
+        except InputError as error:
+            return error.problems
+        wanted = f"recipe {named.name}" if named else f"a recipe for {distribution}"
+        return (
+            Problem(
+                "no recipe for this wheel",
+                self.filename,
+                expected=wanted,
+                found=f"recipes {', '.join(recipe_names())}",
+                remedy="name the recipe with --recipe",
+            ),
+        )
+
+    @property
+    def loaded_recipe(self) -> LoadedRecipe:
+        """The recipe with its digest and path."""
+        return _or_unchecked(self.loaded_recipe_or_problems, "manifest.recipe", self.filename)
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe."""
+        return self.loaded_recipe.recipe
+
+    @cached_property
+    def lock(self) -> Lock | None:
+        """The reviewed digests beside the recipe, None where there are none."""
+        return load_lock(self.loaded_recipe.path)
+
+    # --- binaries --------------------------------------------------------------------------
+
+    @cached_property
+    def cubins(self) -> tuple[BundledCubin, ...]:
+        """The manifest's cubins, read."""
+        return tuple(self._read(entry) for entry in self.manifest.cubins)
+
+    def _read(self, entry: CubinEntry) -> BundledCubin:
+        member = f"{self.package}/{entry.path}"
+        data = self.data(member)
+        if data is None:
+            return BundledCubin(entry, member, None)
+        try:
+            return BundledCubin(entry, member, read_cubin(data, member))
+        except InputError as error:
+            return BundledCubin(entry, member, None, error.problems)
+
+    @property
+    def runner_member(self) -> str:
+        """The runner's name in the archive."""
+        return f"{self.package}/{self.manifest.runner.path}"
+
+    @cached_property
+    def runner_or_problems(self) -> Runner | tuple[Problem, ...]:
+        """The runner, or why the file is no x86-64 shared object."""
+        member = self.runner_member
+        content = self.contents.get(member)
+        if content is None:
+            raise Unchecked("manifest.files", member)
+        if content.data is None:
+            return (Problem("the runner is damaged in the archive", member),)
+        try:
+            runner = read_runner(content.data, member)
+        except InputError as error:
+            return error.problems
+        if not runner.is_x86_64_shared_object:
+            return (
+                Problem(
+                    "the runner is not an x86-64 shared object",
+                    member,
+                    expected="an ELF shared object for x86-64",
+                    found=describe_content(content.data),
+                ),
+            )
+        return runner
+
+    @property
+    def runner(self) -> Runner:
+        """The runner."""
+        return _or_unchecked(self.runner_or_problems, "runner.format", self.runner_member)
+
+
+def _or_unchecked(fact: Fact | tuple[Problem, ...], prerequisite: str, subject: str) -> Fact:
+    if isinstance(fact, tuple):
+        raise Unchecked(prerequisite, subject)
+    return fact

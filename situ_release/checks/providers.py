@@ -1,0 +1,72 @@
+"""Who defines the symbols that a runner leaves undefined and names no version for.
+
+The loader binds functions at their first call: a runner with an undefined function opens without a
+word and takes the process down later. So every such symbol must have a provider before release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from situ_release.bundle.recipe import Recipe
+from situ_release.errors import InputError
+from situ_release.sources.dynamic import read_dynamic
+from situ_release.sources.elf import read_elf
+from situ_release.sources.runner import Runner, UndefinedSymbol
+
+# CUDA's libraries need not be on this host; their names are reserved to them. The driver has no
+# symbol versions, and the runtime has none where the module was linked against a stub.
+_RESERVED = {"libcuda.so": ("cu",), "libcudart.so": ("cuda", "__cuda")}
+
+
+def without_provider(runner: Runner, recipe: Recipe) -> Iterator[tuple[UndefinedSymbol, str]]:
+    """Undefined symbols that nobody defines, each with where it was looked for."""
+    prefixes = tuple(
+        prefix
+        for library in runner.needed
+        for stem, names in _RESERVED.items()
+        if library == stem or library.startswith(f"{stem}.")
+        for prefix in names
+    )
+    for symbol in runner.undefined:
+        if symbol.weak or symbol.name.startswith(prefixes):
+            continue
+        if symbol.library is not None:
+            if symbol.library not in runner.needed:
+                yield symbol, f"{symbol.library}, which the runner does not need"
+            continue
+        owners = [
+            owner
+            for pattern, owner in recipe.runner.provided_symbols.items()
+            if fnmatchcase(symbol.name, pattern)
+        ]
+        if not owners:
+            yield symbol, "the libraries it needs, and no rule of the recipe names another provider"
+        for owner in owners:
+            version, exports = _exports(owner)
+            if symbol.name not in exports:
+                yield symbol, f"{owner} {version}".rstrip()
+
+
+@cache
+def _exports(name: str) -> tuple[str, frozenset[str]]:
+    """Version and exported symbols of an installed distribution's shared libraries."""
+    try:
+        package = distribution(name)
+    except PackageNotFoundError:
+        return "(not installed beside situ-release)", frozenset()
+    exports: set[str] = set()
+    for file in package.files or ():
+        if not file.name.startswith("lib") or not file.name.endswith(".so"):
+            continue
+        path = Path(str(package.locate_file(file)))
+        try:
+            dynamic = read_dynamic(read_elf(path.read_bytes(), str(path)))
+        except (InputError, OSError):
+            continue
+        exports.update(symbol.name for symbol in dynamic.symbols if symbol.section)
+    return package.version, frozenset(exports)

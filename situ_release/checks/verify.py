@@ -1,0 +1,54 @@
+"""``verify``: run the checks on a wheel and report every finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from situ_release.checks.model import VerifyReport, WheelFacts
+from situ_release.digests import sha256_file
+from situ_release.wheel.archive import examine_wheel
+
+
+def verify_wheel(
+    path: Path,
+    *,
+    recipe: str | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    strict: bool = False,
+) -> VerifyReport:
+    """Run the checks on a wheel; what is wrong with it is data, not an error.
+
+    Args:
+        path: any readable file.
+        recipe: a shipped recipe's name or the path of one; None for the one that the wheel names,
+            else the one of its distribution.
+        select: ids or beginnings of ids; none means all.
+        ignore: ids or beginnings of ids to leave out.
+        strict: warnings count as faults.
+
+    Raises:
+        InputError: the file is missing or cannot be read, or the given recipe is malformed.
+        UsageError: an unknown check or recipe.
+    """
+    archive = examine_wheel(path)
+    with ThreadPoolExecutor(1) as reader:
+        contents = reader.submit(archive.scan, lambda name: True)
+        digest = reader.submit(sha256_file, path)
+        # Reading the wheel leaves the interpreter free: meanwhile it imports the documents' models.
+        from situ_release.bundle.recipe import load_recipe
+        from situ_release.checks.context import Context
+        from situ_release.checks.registry import choose
+
+        checks = choose(select, ignore)
+        context = Context(archive, contents.result, load_recipe(recipe) if recipe else None)
+        results = tuple(check.run(context) for check in checks)
+        found = context.loaded_recipe_or_problems
+        return VerifyReport(
+            wheel=WheelFacts(path.name, path.stat().st_size, digest.result()),
+            recipe=None if isinstance(found, tuple) else found.recipe.name,
+            strict=strict,
+            checks=results,
+        )
