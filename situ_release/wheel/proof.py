@@ -1,0 +1,79 @@
+"""A bundle wheel that agrees with itself: archive, RECORD, manifest and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from situ_release.bundle.manifest import MANIFEST_NAME, Manifest, read_manifest
+from situ_release.errors import InputError, Problem, raise_all
+from situ_release.wheel.archive import (
+    MemberContent,
+    WheelArchive,
+    archive_faults,
+    in_wheel,
+    open_wheel,
+)
+from situ_release.wheel.contents import foreign_files, package_folder, payload_problems
+from situ_release.wheel.dist_info import WheelName, dist_info_folder, parse_wheel_name
+from situ_release.wheel.record import record_problems
+
+_REMEDY = "build the wheel again, or fetch it again from where it was published"
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenWheel:
+    """A bundle wheel whose parts agree with each other.
+
+    Attributes:
+        archive: the opened file.
+        name: its file name, taken apart.
+        dist_info: name of the dist-info folder.
+        package: name of the import package.
+        manifest: the package's manifest.
+        contents: every file by member name, bytes included.
+    """
+
+    archive: WheelArchive
+    name: WheelName
+    dist_info: str
+    package: str
+    manifest: Manifest
+    contents: Mapping[str, MemberContent]
+
+    @property
+    def runner_member(self) -> str:
+        """The runner's member name."""
+        return f"{self.package}/{self.manifest.runner.path}"
+
+    def data(self, member: str) -> bytes:
+        """The bytes of a member that exists."""
+        return self.contents[member].data or b""
+
+
+def prove_wheel(path: Path) -> ProvenWheel:
+    """Read a bundle wheel completely and prove that it agrees with itself.
+
+    Raises:
+        InputError: the file is no sound wheel, or RECORD, manifest and files contradict each other;
+            all contradictions at once.
+    """
+    archive = open_wheel(path)
+    name = parse_wheel_name(path.name)
+    contents = archive.scan(lambda member: True)
+    raise_all(InputError, in_wheel(path, archive_faults(archive, contents)))
+    dist_info = dist_info_folder(contents, str(path))
+    package = package_folder(contents, str(path))
+    member = f"{package}/{MANIFEST_NAME}"
+    manifest = read_manifest(contents[member].data or b"", f"{path}: {member}")
+    problems = [
+        *record_problems(contents, dist_info),
+        *payload_problems(package, manifest, contents, _REMEDY),
+        *(
+            Problem("neither in the package nor in dist-info", file, f"{package}/…", "", _REMEDY)
+            for file in foreign_files(package, contents)
+        ),
+    ]
+    raise_all(InputError, in_wheel(path, problems))
+    return ProvenWheel(archive, name, dist_info, package, manifest, contents)
