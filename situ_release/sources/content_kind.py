@@ -83,4 +83,10 @@ def _describe_elf(data: bytes) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    return not any(byte < 9 or (13 < byte < 32 and byte != 27) for byte in head)
+    if any(byte < 9 or (13 < byte < 32 and byte != 27) for byte in head):
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(head) - 4  # only the last character is cut off
+    return True

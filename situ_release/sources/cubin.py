@@ -88,7 +88,8 @@ class Cubin:
         abi_version: the layout of the ELF header's flags (7 up to CUDA 12, 8 since).
         kernels: in symbol table order.
         toolchain: the producer; ``None`` where the file has no such note.
-        toolkit: the CUDA toolkit ("13.1") of ``.note.nv.cuinfo``; ``None`` without that note.
+        toolkit: the CUDA toolkit ("13.1"), from ``.note.nv.cuinfo`` or, up to CUDA 12, the header;
+            ``None`` where neither says.
         has_line_info: compiled with ``-lineinfo`` or ``-G``, so the bytes depend on the folder.
         elf: the file itself.
     """
@@ -154,7 +155,7 @@ def interpret_cubin(elf: Elf) -> Cubin:
         abi_version=elf.abi_version,
         kernels=_kernels(elf),
         toolchain=_toolchain(notes.get(_NOTE_TOOL, b"")),
-        toolkit=_toolkit(notes.get(_NOTE_TOOLKIT, b"")),
+        toolkit=_toolkit(elf, notes.get(_NOTE_TOOLKIT, b"")),
         has_line_info=any(section.name.startswith(_LINE_TABLES) for section in elf.sections),
         elf=elf,
     )
@@ -239,11 +240,13 @@ def _nvidia_notes(elf: Elf) -> dict[int, bytes]:
     }
 
 
-def _toolkit(note: bytes) -> str | None:
-    # Three 16-bit words: note version, SM, toolkit times ten.
-    if len(note) < 6:
+def _toolkit(elf: Elf, note: bytes) -> str | None:
+    if len(note) >= 6:  # three 16-bit words: note version, SM, toolkit times ten
+        tenths = int.from_bytes(note[4:6], "little")
+    elif elf.abi_version <= _ABI_OF_CUDA_12 and elf.version > 1:
+        tenths = elf.version
+    else:
         return None
-    tenths = int.from_bytes(note[4:6], "little")
     return f"{tenths // 10}.{tenths % 10}"
 
 

@@ -105,12 +105,13 @@ class StringTable:
     hands out no more than sixteen times its own size and then refuses.
     """
 
-    __slots__ = ("_budget", "_content", "_where")
+    __slots__ = ("_budget", "_content", "_known", "_where")
 
     def __init__(self, content: bytes, where: str) -> None:
         self._content = content
         self._where = where
         self._budget = 16 * len(content) + 4096
+        self._known: dict[int, str] = {}
 
     def at(self, offset: int) -> str:
         """The name at ``offset``; bytes that are not UTF-8 appear escaped.
@@ -119,6 +120,8 @@ class StringTable:
             InputError: the offset is outside the table, the name has no end, or the names together
                 are absurdly long.
         """
+        if offset in self._known:
+            return self._known[offset]
         if offset == 0 and not self._content:
             return ""
         end = self._content.find(b"\0", offset) if offset < len(self._content) else -1
@@ -131,7 +134,9 @@ class StringTable:
         self._budget -= end - offset
         if self._budget < 0:
             raise malformed(self._where, "names that overlap beyond reason in the string table")
-        return self._content[offset:end].decode("utf-8", "backslashreplace")
+        name = self._content[offset:end].decode("utf-8", "backslashreplace")
+        self._known[offset] = name
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,7 @@ class Elf:
         abi_version: ``EI_ABIVERSION``.
         type: ``e_type`` (2 executable, 3 shared object).
         machine: ``e_machine`` (62 x86-64, 190 CUDA).
+        version: ``e_version``: 1, but the toolkit times ten in cubins up to CUDA 12.
         flags: ``e_flags``.
         sections: the section table, null section included; empty when the file has none.
         segments: the program headers.
@@ -158,6 +164,7 @@ class Elf:
     abi_version: int
     type: int
     machine: int
+    version: int
     flags: int
     sections: tuple[Section, ...] = field(repr=False)
     segments: tuple[Segment, ...] = field(repr=False)
@@ -229,8 +236,8 @@ def parse_elf(data: memoryview, where: str) -> Elf:
     if len(data) < _HEADER.size or bytes(data[:6]) != b"\x7fELF\x02\x01":
         raise _unreadable(bytes(data), where)
     (
-        _magic, _class, _order, _version, os_abi, abi_version, elf_type, machine, _, _entry,
-        segment_offset, section_offset, flags, _header_size, segment_size, segment_count,
+        _magic, _class, _order, _, os_abi, abi_version, elf_type, machine, version,
+        _entry, segment_offset, section_offset, flags, _header_size, segment_size, segment_count,
         section_size, section_count, names_index,
     ) = _HEADER.unpack_from(data)  # fmt: skip
     segments = _read_segments(data, where, segment_offset, segment_size, segment_count)
@@ -252,7 +259,17 @@ def parse_elf(data: memoryview, where: str) -> Elf:
     if total > _MOST_OVERLAP * extent:
         raise malformed(where, f"sections of {total:,} bytes in a file of {extent:,}")
     return Elf(
-        data, where, os_abi, abi_version, elf_type, machine, flags, sections, segments, extent
+        data=data,
+        where=where,
+        os_abi=os_abi,
+        abi_version=abi_version,
+        type=elf_type,
+        machine=machine,
+        version=version,
+        flags=flags,
+        sections=sections,
+        segments=segments,
+        extent=extent,
     )
 
 

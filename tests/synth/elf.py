@@ -93,7 +93,7 @@ def make_cubin(
         name: the kernel; ``<name>GetSmemSize`` is added beside it, as in the real ones.
         sm: SM number in the header.
         arch_specific: ``True`` for an ``a`` target; ``None`` leaves the ``.nv.compat`` record out.
-        abi: 8, or 7 for the layout of CUDA 12.
+        abi: 8, or 7 for the layout of CUDA 12 (whose cubins have no notes; pass ``None`` for them).
         kernels: instead of the two kernels named above.
         toolchain: producer, release, version, options; ``None`` leaves the note out.
         toolkit: "13.1"; ``None`` leaves the note out.
@@ -137,11 +137,12 @@ def make_cubin(
 
 def _cubin_identity(sm: int, arch_specific: bool | None, abi: int) -> dict[str, int]:
     if abi == 8:
-        flags, os_abi = sm << 8 | 0x6000004, 65
+        flags, os_abi, version = sm << 8 | 0x6000004, 65, 1
     else:
-        flags, os_abi = sm << 16 | (0xD00 if arch_specific else 0x500) | sm, 51
+        flags, os_abi, version = sm << 16 | (0xD00 if arch_specific else 0x500) | sm, 51, 126
     return {
         "flags": flags,
+        "version": version,
         "os_abi": os_abi,
         "abi_version": abi,
         "elf_type": 2,
@@ -495,12 +496,13 @@ def _header(
     elf_type: int,
     machine: int,
     flags: int,
+    version: int = 1,
     section_offset: int = 0,
     section_count: int = 0,
     segment_count: int = 0,
 ) -> bytes:
     return _HEADER.pack(
-        b"\x7fELF", 2, 1, 1, os_abi, abi_version, elf_type, machine, 1, 0,
+        b"\x7fELF", 2, 1, 1, os_abi, abi_version, elf_type, machine, version, 0,
         64 if segment_count else 0, section_offset, flags, 64, 56, segment_count, 64,
         section_count, max(0, section_count - 1),
     )  # fmt: skip
