@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from situ_release import canonical
@@ -53,44 +52,69 @@ def new_directory(target: Path, made_by: str) -> Iterator[Path]:
     """A temporary sibling folder that becomes ``target`` when the block ends without an error.
 
     An existing ``target`` is replaced as a whole, never merged into; see
-    :func:`check_replaceable`. On any error the temporary folder is removed and ``target`` is as
+    :func:`check_replaceable`. On any error the temporary folder is removed and everything is as
     before.
 
     Args:
         target: the folder to create.
         made_by: the command's name, recorded in :data:`OWNER_FILE`.
+
+    Raises:
+        InputError: ``target`` may not be replaced, or cannot be written.
     """
     check_replaceable(target)
-    target = Path(os.path.abspath(target))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(target) as scratch:
+    with _scratch_beside(target) as scratch:
         fresh = scratch / "new"
         fresh.mkdir(mode=0o755)
         yield fresh
         (fresh / OWNER_FILE).write_text(canonical.dumps({"made_by": made_by}), encoding="utf-8")
-        os.chmod(fresh, 0o755)
+        fresh.chmod(0o755)
+        # The old folder steps aside first: a folder with content cannot be renamed over.
         if target.exists():
-            os.rename(target, scratch / "old")
-        os.rename(fresh, target)
+            target.rename(scratch / "old")
+        fresh.rename(target)
 
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """A temporary path that replaces ``target`` when the block ends without an error."""
-    target = Path(os.path.abspath(target))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with scratch_beside(target) as scratch:
+    """A temporary path that replaces ``target`` when the block ends without an error.
+
+    Raises:
+        InputError: ``target`` cannot be written.
+    """
+    with _scratch_beside(target) as scratch:
         fresh = scratch / target.name
         yield fresh
-        os.chmod(fresh, 0o644)
-        os.replace(fresh, target)
+        fresh.chmod(0o644)
+        fresh.replace(target)
 
 
 @contextmanager
-def scratch_beside(target: Path) -> Iterator[Path]:
-    """A private folder on the same file system as ``target``, removed in any case."""
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent))
+def _scratch_beside(target: Path) -> Iterator[Path]:
+    """A private folder on the file system of ``target``, removed in any case.
+
+    Parent folders that did not exist are made, and removed again if the block fails.
+    """
+    made = [parent for parent in (target.parent, *target.parent.parents) if not parent.exists()]
+    finished = False
     try:
-        yield scratch
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        try:
+            yield Path(scratch)
+            finished = True
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise InputError.of(
+            "cannot write the output",
+            target,
+            expected="a place that can be written, with room enough",
+            found=error.strerror or str(error),
+            remedy="free space or name another output",
+        ) from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if not finished:
+            for parent in made:
+                with suppress(OSError):
+                    parent.rmdir()

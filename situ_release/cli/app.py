@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -46,6 +47,8 @@ for name, function in COMMANDS.items():
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of DESIGN's table."""
+    # A terminated run cleans up like an interrupted one.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     words, flags = _split_flags(sys.argv[1:] if arguments is None else arguments)
     console = Console(**flags)
     command.current = console
