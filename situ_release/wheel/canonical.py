@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from situ_release.errors import InputError, UsageError, raise_all
+from situ_release.bundle.provenance import source_date_epoch
+from situ_release.errors import InputError, raise_all
 from situ_release.wheel.archive import Member, WheelArchive, in_wheel, on_all_cores
 from situ_release.wheel.record import RECORD, write_record
 
 EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
-_EPOCH_RANGE = (315532800, 4354819198)  # 1980-01-01 to 2107-12-31: what a zip can say
 _LEVEL = 7  # 0.4 % smaller than the usual 6 for a quarter more time; 8 costs twice as much again
 _MODE = 0o100644
 _MAX_MEMBERS = 0xFFFF
@@ -59,27 +59,18 @@ def archive_epoch(generated_at: str, where: str) -> int:
         UsageError: SOURCE_DATE_EPOCH is no such number.
         InputError: ``generated_at`` is no such time.
     """
-    low, high = _EPOCH_RANGE
-    stated = os.environ.get(EPOCH_VARIABLE)
+    stated = source_date_epoch(os.environ)
     if stated is not None:
-        if stated.isascii() and stated.isdigit() and low <= int(stated[:12]) <= high:
-            return int(stated)
-        raise UsageError.of(
-            "not a usable time stamp",
-            EPOCH_VARIABLE,
-            expected=f"seconds since 1970, between {low} and {high} (1980 to 2107)",
-            found=repr(stated[:40]),
-            remedy=f"set or unset {EPOCH_VARIABLE}",
-        )
+        return stated
     try:
         moment = datetime.fromisoformat(generated_at.replace("Z", "+00:00"))
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None or not low <= moment.timestamp() <= high:
+    if moment is None or moment.tzinfo is None or not 1980 <= moment.year < 2107:
         raise InputError.of(
             "generated_at is not a usable time stamp",
             where,
-            expected="ISO 8601 with an offset, 1980 to 2107",
+            expected="ISO 8601 with an offset, 1980 to 2106",
             found=repr(generated_at[:80]),
             remedy=f"stage the payload again, or set {EPOCH_VARIABLE}",
         )
@@ -87,8 +78,13 @@ def archive_epoch(generated_at: str, where: str) -> int:
 
 
 def write_canonical(
-    source: WheelArchive, target: Path, *, dist_info: str, epoch: int
-) -> Mapping[str, str]:
+    source: WheelArchive,
+    target: Path,
+    *,
+    dist_info: str,
+    epoch: int,
+    replaced: Mapping[str, bytes],
+) -> None:
     """Write the files of a wheel anew: sorted, dated, 0644, without folder entries, new RECORD.
 
     The dist-info folder comes last and RECORD at its end, as installers like it. All members are
@@ -100,15 +96,14 @@ def write_canonical(
         target: the file to write.
         dist_info: name of the dist-info folder.
         epoch: time of every member, seconds since 1970 UTC.
-
-    Returns:
-        SHA-256 by name of everything but RECORD.
+        replaced: new content of members, by name.
 
     Raises:
         InputError: a member is damaged, or there are more than a zip without extensions can hold.
     """
     record = f"{dist_info}/{RECORD}"
-    members = [member for member in source.files if member.name != record]
+    rewritten = {record, *replaced}
+    members = [member for member in source.files if member.name not in rewritten]
     if len(members) >= _MAX_MEMBERS:
         raise InputError.of(
             "too many files for a wheel",
@@ -119,11 +114,11 @@ def write_canonical(
         )
     order = sorted(members, key=lambda member: -member.size)
     packed = on_all_cores(lambda member: _repack(source, member), order)
+    packed.extend(_pack(name, data) for name, data in replaced.items())
     packed.sort(key=lambda item: (item.name.startswith(f"{dist_info}/"), item.name))
     digests = {item.name: (item.sha256, item.size) for item in packed}
     packed.append(_pack(record, write_record(digests, dist_info)))
     _write_zip(target, packed, epoch)
-    return {name: sha256 for name, (sha256, _) in digests.items()}
 
 
 def _repack(source: WheelArchive, member: Member) -> _Packed:

@@ -17,8 +17,9 @@ from situ_release.wheel.archive import (
 )
 from situ_release.wheel.contents import foreign_files, package_folder, payload_problems
 from situ_release.wheel.dist_info import WheelName, dist_info_folder, parse_wheel_name
-from situ_release.wheel.record import record_problems
+from situ_release.wheel.record import RECORD, record_problems
 
+_PARSED = (f"/{RECORD}", f"/{MANIFEST_NAME}")
 _REMEDY = "build the wheel again, or fetch it again from where it was published"
 
 
@@ -32,7 +33,7 @@ class ProvenWheel:
         dist_info: name of the dist-info folder.
         package: name of the import package.
         manifest: the package's manifest.
-        contents: every file by member name, bytes included.
+        contents: every file by member name.
     """
 
     archive: WheelArchive
@@ -48,12 +49,17 @@ class ProvenWheel:
         return f"{self.package}/{self.manifest.runner.path}"
 
     def data(self, member: str) -> bytes:
-        """The bytes of a member that exists."""
-        return self.contents[member].data or b""
+        """The bytes of a file of the wheel."""
+        kept = self.contents[member].data
+        return self.archive.read(member) if kept is None else kept
 
 
-def prove_wheel(path: Path) -> ProvenWheel:
+def prove_wheel(path: Path, *, keep_all: bool = False) -> ProvenWheel:
     """Read a bundle wheel completely and prove that it agrees with itself.
+
+    Args:
+        path: the wheel.
+        keep_all: keep the bytes of all files, for a caller who needs most of them.
 
     Raises:
         InputError: the file is no sound wheel, or RECORD, manifest and files contradict each other;
@@ -61,7 +67,7 @@ def prove_wheel(path: Path) -> ProvenWheel:
     """
     archive = open_wheel(path)
     name = parse_wheel_name(path.name)
-    contents = archive.scan(lambda member: True)
+    contents = archive.scan(lambda member: keep_all or member.endswith(_PARSED))
     raise_all(InputError, in_wheel(path, archive_faults(archive, contents)))
     dist_info = dist_info_folder(contents, str(path))
     package = package_folder(contents, str(path))

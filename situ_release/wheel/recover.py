@@ -78,7 +78,7 @@ def recover_wheel(wheel: Path, out: Path) -> Recovered:
             compiled with, or ``out`` may not be replaced.
     """
     check_replaceable(out)
-    bundle = prove_wheel(wheel)
+    bundle = prove_wheel(wheel, keep_all=True)
     manifest = bundle.manifest
     runner = bundle.data(bundle.runner_member)
     table = read_kernel_table(runner, f"{wheel}: {bundle.runner_member}")

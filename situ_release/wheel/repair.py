@@ -1,0 +1,150 @@
+"""``repair``: the raw wheel gets its manylinux tag and its canonical form, and not a byte else.
+
+auditwheel decides whether the tag is true. It works in a temporary folder, and what comes out is
+compared with what went in, since with a wrong exclude it copies libraries into the wheel and still
+succeeds. Cubins are ELF files of a machine it does not know: that it passes over those of the
+manifest is expected, over anything else is not.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from situ_release import __version__
+from situ_release.bundle.manifest import MANIFEST_NAME
+from situ_release.bundle.recipe import Recipe
+from situ_release.errors import InputError, Problem, ToolError, raise_all
+from situ_release.sources.content_kind import describe_content
+from situ_release.sources.runner import Runner, read_runner
+from situ_release.wheel.archive import MemberContent, archive_faults, examine_wheel, in_wheel
+from situ_release.wheel.auditwheel import passed_over_problems, run_auditwheel
+from situ_release.wheel.canonical import archive_epoch, write_canonical
+from situ_release.wheel.output import WheelFile, place_wheel
+from situ_release.wheel.policy import find_policy, library_problems, load_policies, version_problems
+from situ_release.wheel.proof import ProvenWheel, prove_wheel
+from situ_release.wheel.record import RECORD
+
+_WHEEL = "WHEEL"
+_PYTHON_TAG = "py3-none"
+
+
+def repair_wheel(
+    wheel: Path,
+    wheel_dir: Path,
+    recipe: Recipe,
+    *,
+    plat: str | None = None,
+    exclude: Sequence[str] | None = None,
+) -> WheelFile:
+    """Give a raw bundle wheel its platform tag, and write it in canonical form.
+
+    The result depends on the wheel's content, the tag, SOURCE_DATE_EPOCH (else the manifest's
+    ``generated_at``) and the version of zlib alone; ``wheel_dir`` gets it finished or not at all.
+    Nothing is ever copied into the wheel: no ``*.libs`` folder, and no SBOM of copied libraries.
+
+    Args:
+        wheel: the raw wheel, which is only read.
+        wheel_dir: where the repaired wheel goes; made if need be.
+        recipe: its wheel policy: tag, excluded sonames, and sonames that may never be copied in.
+        plat: a platform tag instead of the recipe's.
+        exclude: soname patterns instead of the recipe's; ``never_graft`` applies all the same.
+
+    Raises:
+        UsageError: there is no such platform tag.
+        InputError: the wheel contradicts itself, or its runner is no library for x86-64 Linux,
+            needs newer symbols than the tag allows, or a library that nobody provides.
+        HostError: patchelf is not installed.
+        ToolError: auditwheel failed, could not check a file, or changed more than tag and RECORD.
+    """
+    policies = load_policies()
+    policy = find_policy(plat or recipe.wheel.platform_tag, policies)
+    chosen = recipe.wheel.exclude if exclude is None else exclude
+    excluded = [*chosen, *recipe.wheel.never_graft]
+    bundle = prove_wheel(wheel)
+    where = f"{wheel}: {bundle.runner_member}"
+    runner = _read_runner(bundle, where)
+    raise_all(
+        InputError,
+        [
+            *version_problems(runner.version_demands, policy, policies, where),
+            *library_problems(runner.needed, policy, excluded, where),
+        ],
+    )
+    manifest = f"{wheel}: {bundle.package}/{MANIFEST_NAME}"
+    epoch = archive_epoch(bundle.manifest.generated_at, manifest)
+    with tempfile.TemporaryDirectory(prefix="situ-release-repair-") as scratch:
+        tagged, finished = Path(scratch, "tagged"), Path(scratch, "finished")
+        tagged.mkdir()
+        finished.mkdir()
+        repaired, passed_over = run_auditwheel(
+            wheel.absolute(), tagged, plat=policy.tag, excluded=excluded, epoch=epoch
+        )
+        cubins = [entry.filename for entry in bundle.manifest.cubins]
+        raise_all(ToolError, passed_over_problems(passed_over, cubins))
+        tag = f"{_PYTHON_TAG}-{policy.tag}"
+        target = finished / f"{bundle.name.stem}-{tag}.whl"
+        _rewrite(repaired, target, bundle, tag, epoch)
+        return place_wheel(target, wheel_dir)
+
+
+def _read_runner(bundle: ProvenWheel, where: str) -> Runner:
+    """The runner, if Linux on x86-64 can load a file of its kind at all."""
+    data = bundle.data(bundle.runner_member)
+    try:
+        runner = read_runner(data, where)
+    except InputError:
+        runner = None
+    if runner is None or not runner.is_x86_64_shared_object:
+        raise InputError.of(
+            "the runner is not a library that the wheel's platform can load",
+            where,
+            expected="an ELF shared object for x86-64",
+            found=describe_content(data),
+            remedy="stage the payload again with the compiled runner as --module",
+        )
+    return runner
+
+
+def _rewrite(repaired: Path, target: Path, bundle: ProvenWheel, tag: str, epoch: int) -> None:
+    """Write the canonical wheel; before and after, prove that it is the input but for its tag."""
+    wheel = bundle.archive.path
+    archive = examine_wheel(repaired)
+    contents = archive.scan(lambda name: False)
+    raise_all(ToolError, in_wheel(wheel, archive_faults(archive, contents)))
+    raise_all(ToolError, in_wheel(wheel, _changes(bundle, contents, "auditwheel")))
+    headers = (
+        f"Wheel-Version: 1.0\nGenerator: situ-release {__version__}\n"
+        f"Root-Is-Purelib: false\nTag: {tag}\n"
+    )
+    write_canonical(
+        archive,
+        target,
+        dist_info=bundle.dist_info,
+        epoch=epoch,
+        replaced={f"{bundle.dist_info}/{_WHEEL}": headers.encode()},
+    )
+    final = prove_wheel(target)
+    raise_all(ToolError, in_wheel(wheel, _changes(bundle, final.contents, "the rewrite")))
+
+
+def _changes(
+    bundle: ProvenWheel, contents: Mapping[str, MemberContent], who: str
+) -> Iterator[Problem]:
+    """Everything but WHEEL and RECORD in which a later state of the wheel is not the first."""
+    remedy = "keep the raw wheel and report this"
+    for name, before in bundle.contents.items():
+        after = contents.get(name)
+        if after is None:
+            yield Problem(f"{who} left out a file", name, "a member", "none", remedy)
+        elif after.sha256 != before.sha256 and name not in (
+            f"{bundle.dist_info}/{_WHEEL}",
+            f"{bundle.dist_info}/{RECORD}",
+        ):
+            expected, found = f"SHA-256 {before.sha256}", f"SHA-256 {after.sha256}"
+            yield Problem(f"{who} changed a file", name, expected, found, remedy)
+    for name in contents:
+        if name not in bundle.contents:
+            expected = "the files of the raw wheel alone"
+            yield Problem(f"{who} added a file", name, expected, "an extra", remedy)
