@@ -117,7 +117,8 @@ def version_problems(
         if not policy.allows(demand.version):
             refused.setdefault(demand.version.partition("_")[0], []).append(demand)
     fitting = [each for each in policies if all(each.allows(one.version) for one in asked)]
-    other = f"--plat {fitting[0].tag}" if fitting else "no manylinux tag"
+    remedy = "compile the runner on an older system"
+    remedy += f", or use --plat {fitting[0].tag}" if fitting else "; no manylinux tag fits it"
     for name, listed in sorted(refused.items()):
         highest = max(listed, key=lambda demand: _order(demand.version.partition("_")[2]))
         numbered = [number for number in policy.versions[name] if number[0].isdigit()]
@@ -131,7 +132,7 @@ def version_problems(
             if allowed
             else f"no {name} symbols",
             found=f"{highest.version}" + (f" ({symbols}{more})" if symbols else ""),
-            remedy=f"{other} would fit; or compile the runner on an older system",
+            remedy=remedy,
         )
 
 

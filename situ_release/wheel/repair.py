@@ -26,6 +26,7 @@ from situ_release.wheel.policy import find_policy, library_problems, load_polici
 from situ_release.wheel.proof import ProvenWheel, prove_wheel
 from situ_release.wheel.record import RECORD
 
+_ELF_MAGIC = b"\x7fELF"
 _WHEEL = "WHEEL"
 _PYTHON_TAG = "py3-none"
 
@@ -92,19 +93,17 @@ def repair_wheel(
 def _read_runner(bundle: ProvenWheel, where: str) -> Runner:
     """The runner, if Linux on x86-64 can load a file of its kind at all."""
     data = bundle.data(bundle.runner_member)
-    try:
+    if data.startswith(_ELF_MAGIC):
         runner = read_runner(data, where)
-    except InputError:
-        runner = None
-    if runner is None or not runner.is_x86_64_shared_object:
-        raise InputError.of(
-            "the runner is not a library that the wheel's platform can load",
-            where,
-            expected="an ELF shared object for x86-64",
-            found=describe_content(data),
-            remedy="stage the payload again with the compiled runner as --module",
-        )
-    return runner
+        if runner.is_x86_64_shared_object:
+            return runner
+    raise InputError.of(
+        "the runner is not a library that the wheel's platform can load",
+        where,
+        expected="an ELF shared object for x86-64",
+        found=describe_content(data),
+        remedy="stage the payload again with the compiled runner as --module",
+    )
 
 
 def _rewrite(repaired: Path, target: Path, bundle: ProvenWheel, tag: str, epoch: int) -> None:
