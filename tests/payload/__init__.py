@@ -1,0 +1,1 @@
+"""The packages that are shipped: rendered from the templates, with synthetic binaries."""
