@@ -6,7 +6,7 @@ check never has to ask whether what it needs is there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -208,6 +208,18 @@ class Context:
     def cubins(self) -> tuple[BundledCubin, ...]:
         """The manifest's cubins, read."""
         return tuple(self._read(entry) for entry in self.manifest.cubins)
+
+    def each_cubin(self) -> Iterator[tuple[BundledCubin, Cubin]]:
+        """The cubins that can be read; ends in :class:`Unchecked` when one cannot."""
+        unread = None
+        for bundled in self.cubins:
+            if bundled.cubin is None:
+                unread = unread or bundled
+            else:
+                yield bundled, bundled.cubin
+        if unread:
+            there = unread.member in self.contents
+            raise Unchecked("cubin.format" if there else "manifest.files", unread.member)
 
     def _read(self, entry: CubinEntry) -> BundledCubin:
         member = f"{self.package}/{entry.path}"

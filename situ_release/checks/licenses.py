@@ -42,7 +42,7 @@ def _required(context: Context, member: str, what: str) -> Iterator[Finding]:
             member,
             f"{what} is no text",
             expected="a text",
-            found=describe_content(data),
+            found=describe_content(data) if data.strip() else "nothing to read",
             remedy="add the text and build the wheel again",
         )
 

@@ -51,8 +51,8 @@ def facts(context: Context) -> Iterator[Finding]:
     if manifest.recipe is None:
         yield warn(
             member,
-            f"the wheel names no recipe; checked against {recipe.name}, found by its distribution",
-            remedy="wheels built by situ-release name theirs; compare the facts by hand otherwise",
+            f"the wheel names no recipe, so {recipe.name} was taken",
+            remedy="make sure that it is the right one; a wheel that situ-release builds names its own",
         )
         return
     if manifest.recipe.name != recipe.name:
@@ -188,10 +188,11 @@ def locked(context: Context) -> Iterator[Finding]:
         entry.filename: _sha256(context, entry.path, entry.sha256) for entry in manifest.cubins
     }
     runner = _sha256(context, manifest.runner.path, manifest.runner.sha256)
+    paths = {entry.filename: entry.path for entry in manifest.cubins}
     differences = compare(lock, manifest.runner.path, runner, found)
     for difference in differences:
         yield warn(
-            f"{context.package}/{difference.file}",
+            f"{context.package}/{paths.get(difference.file, difference.file)}",
             "not the reviewed binary",
             expected=difference.reviewed or "no such file",
             found=difference.staged or "no such file",

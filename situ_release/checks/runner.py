@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping
 
 from situ_release.checks.context import Context
 from situ_release.checks.model import Finding, Unchecked, fail, false_claim, from_problem
-from situ_release.checks.policy import Policy, policy_for
 from situ_release.checks.providers import without_provider
-from situ_release.errors import InputError
+from situ_release.errors import UsageError
 from situ_release.sources.runner import FFI_PREFIX
-from situ_release.sources.symbol_versions import TRACKED
-
-_LOADER = "ld-linux-x86-64.so.2"
+from situ_release.wheel.policy import (
+    find_policy,
+    library_problems,
+    load_policies,
+    version_problems,
+)
 
 
 def readable(context: Context) -> Iterator[Finding]:
@@ -64,22 +65,15 @@ def needed(context: Context) -> Iterator[Finding]:
                 member,
                 "the runner does not need a library that the recipe names",
                 expected=soname,
-                found=", ".join(runner.needed) or "none",
+                found=", ".join(runner.needed) or "no needed library",
             )
-    policy = _policy(context)
-    if isinstance(policy, Finding):
-        yield policy
+    try:
+        policy = find_policy(recipe.wheel.platform_tag, load_policies())
+    except UsageError as error:
+        yield _no_policy(context, error)
         return
-    for library in runner.needed:
-        promised = library in policy.libraries or library == _LOADER
-        if not promised and not any(fnmatchcase(library, rule) for rule in recipe.wheel.exclude):
-            yield fail(
-                member,
-                f"the runner needs {library}",
-                expected=f"libraries that {policy.tag} promises or the recipe's "
-                f"wheel.exclude allows ({', '.join(recipe.wheel.exclude)})",
-                found=library,
-            )
+    problems = library_problems(runner.needed, policy, recipe.wheel.exclude, member)
+    yield from map(from_problem, problems)
     claimed = context.manifest.runner.needed
     if claimed is not None and tuple(claimed) != runner.needed:
         yield false_claim(member, "runner.needed", ", ".join(claimed), ", ".join(runner.needed))
@@ -87,31 +81,37 @@ def needed(context: Context) -> Iterator[Finding]:
 
 def versions(context: Context) -> Iterator[Finding]:
     """No symbol version is newer than the tag promises; the manifest's minimums are true."""
-    member, runner = context.runner_member, context.runner
-    policy = _policy(context)
-    if isinstance(policy, Finding):
-        yield policy
+    member, runner, policies = context.runner_member, context.runner, load_policies()
+    try:
+        policy = find_policy(context.recipe.wheel.platform_tag, policies)
+    except UsageError as error:
+        yield _no_policy(context, error)
         return
-    for demand in runner.version_demands:
-        if demand.library not in policy.libraries or policy.allows(demand.version):
-            continue
-        name = demand.version.partition("_")[0]
-        symbols = ", ".join(demand.symbols[:3]) or "its version table"
-        more = f" and {len(demand.symbols) - 3} more" if len(demand.symbols) > 3 else ""
-        yield fail(
-            member,
-            f"the runner needs {demand.version} of {demand.library}",
-            expected=f"at most {name}_{policy.highest(name)} for {policy.tag}",
-            found=f"{demand.version} for {symbols}{more}",
-        )
+    problems = version_problems(runner.version_demands, policy, policies, member)
+    yield from map(from_problem, problems)
     claimed = context.manifest.runner.minimum_versions
-    if claimed is not None and claimed != dict(runner.minimum_versions):
+    if claimed is not None and claimed != runner.minimum_versions:
         yield false_claim(
             member,
             "runner.minimum_versions",
             _versions(claimed),
-            _versions(dict(runner.minimum_versions)),
+            _versions(runner.minimum_versions),
         )
+
+
+def _no_policy(context: Context, error: UsageError) -> Finding:
+    problem = error.problems[0]
+    return fail(
+        context.loaded_recipe.path.name,
+        "the recipe's wheel.platform_tag is none that auditwheel knows",
+        expected=problem.expected,
+        found=context.recipe.wheel.platform_tag,
+        remedy="correct the recipe",
+    )
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}_{number}" for name, number in sorted(versions.items()))
 
 
 def rpath(context: Context) -> Iterator[Finding]:
@@ -135,14 +135,3 @@ def stack(context: Context) -> Iterator[Finding]:
             expected="a PT_GNU_STACK header without the executable flag",
             found="none, or one with it",
         )
-
-
-def _policy(context: Context) -> Policy | Finding:
-    try:
-        return policy_for(context.recipe.wheel.platform_tag)
-    except InputError as error:
-        return from_problem(error.problems[0])
-
-
-def _versions(versions: dict[str, str]) -> str:
-    return ", ".join(f"{name}_{versions[name]}" for name in TRACKED if name in versions) or "none"

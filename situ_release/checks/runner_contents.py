@@ -91,24 +91,23 @@ def leaks(context: Context) -> Iterator[Finding]:
     """No binary tells where it was built."""
     member, paths = context.runner_member, context.runner.embedded_paths
     yield from _leak(member, paths)
-    for bundled in context.cubins:
-        # Paths come into cubins with line tables; searching the others would cost more than all
-        # other checks together.
-        if bundled.cubin is not None and bundled.cubin.has_line_info:
-            yield from _leak(bundled.member, bundled.cubin.embedded_paths)
     claimed = context.manifest.runner.embedded_path_count
     if claimed is not None and claimed != len(paths):
         yield false_claim(member, "runner.embedded_path_count", str(claimed), str(len(paths)))
+    for bundled, cubin in context.each_cubin():
+        # Paths come into cubins with line tables; searching all of them would cost more than all
+        # other checks together.
+        if cubin.has_line_info:
+            yield from _leak(bundled.member, cubin.embedded_paths)
 
 
 def _leak(member: str, paths: tuple[str, ...]) -> Iterator[Finding]:
     if not paths:
         return
-    masked = mask_paths(paths)
-    more = len(masked) - _SHOWN_PATHS
+    shown = ", ".join(mask_paths(paths)[:_SHOWN_PATHS])
     yield warn(
         member,
-        f"{len(masked)} absolute paths of the build host are inside",
+        "absolute paths of the build host are inside",
         expected="none",
-        found=", ".join(masked[:_SHOWN_PATHS]) + (f" and {more} more" if more > 0 else ""),
+        found=f"{len(paths)} ({shown}{', …' if len(paths) > _SHOWN_PATHS else ''})",
     )

@@ -1,0 +1,65 @@
+"""Every check id is provoked, names the file, and nothing else fails that need not."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from situ_release.checks.registry import CHECKS
+from tests.checks.breakages import BREAKAGES, Breakage
+from tests.checks.bundle import result, statuses, verify
+
+GOLDEN = Path(__file__).parent / "golden" / "messages.txt"
+
+
+def test_the_sound_bundle_passes_every_check(tmp_path: Path) -> None:
+    report = verify(tmp_path)
+    assert statuses(report) == {}
+    assert (report.ok, report.exit_code, report.recipe) == (True, 0, "kimi-k3-situ")
+    assert {f.severity for check in report.checks for f in check.findings} == {"note"}
+
+
+def test_every_check_has_a_broken_wheel() -> None:
+    assert {breakage.check for breakage in BREAKAGES} == {check.id for check in CHECKS}
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=str)
+def test_a_broken_wheel_is_reported_by_its_check(breakage: Breakage, tmp_path: Path) -> None:
+    report = verify(tmp_path, **breakage.knobs)
+    expected = {breakage.check: breakage.status, **breakage.others}
+    assert statuses(report) == {k: v for k, v in expected.items() if v != "pass"}
+    assert report.exit_code == (1 if {"fail", "skip"} & set(expected.values()) else 0)
+    findings = result(report, breakage.check).findings
+    assert (breakage.status, breakage.subject) in {(f.severity, f.subject) for f in findings}
+    assert all(f.remedy for check in report.checks for f in check.findings if f.severity != "note")
+
+
+def test_messages_read_as_they_were_agreed(tmp_path: Path) -> None:
+    """Set SITU_GOLDEN=write to accept changed wording, then read the difference."""
+    lines = []
+    for number, breakage in enumerate(BREAKAGES):
+        if not breakage.golden:
+            continue
+        report = verify(tmp_path / str(number), **breakage.knobs)
+        lines.append(f"# {breakage.check}: {breakage.name}")
+        for finding in result(report, breakage.check).findings:
+            lines.append(f"{finding.severity} {finding.subject}: {finding.message}")
+            lines += [f"     -> {finding.remedy}"] if finding.remedy else []
+        lines.append("")
+    text = "\n".join(lines)
+    # What depends on the synthetic binaries, the compressor or installed versions.
+    for pattern, mask in (
+        (r"[0-9a-f]{64}", "<digest>"),
+        (r"CRC-32 [0-9a-f]{8}, found [0-9a-f]{8}", "CRC-32 <crc>, found <crc>"),
+        (r"found [\d,]+ bytes", "found <n> bytes"),
+        (r"\([\d,]+ bytes\)", "(<n> bytes)"),
+        (r"apache-tvm-ffi \d\S*", "apache-tvm-ffi <version>"),
+    ):
+        text = re.sub(pattern, mask, text)
+    if os.environ.get("SITU_GOLDEN") == "write":
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
