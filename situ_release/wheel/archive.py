@@ -32,6 +32,7 @@ _END_RECORD = struct.Struct("<4s4H2LH")
 _ENCRYPTED = 0x1 | 0x40
 _HAS_DESCRIPTOR = 0x8
 _UTF8_NAME = 0x800
+_SIZE_64 = 0xFFFFFFFF  # stands for a 64-bit size in an extra field
 _DESCRIPTOR_SIZES = (12, 16, 20, 24)  # with or without signature, 32- or 64-bit sizes
 _REBUILD = "build the wheel again, or fetch it again"
 
@@ -416,8 +417,14 @@ def _layout_faults(
         if local_name != info.orig_filename.encode(encoding, "replace"):
             found = repr(local_name)[1:]
             yield _fault("two names for one member", info.filename, "the directory's name", found)
+        streamed = info.flag_bits & _HAS_DESCRIPTOR
+        stated = (info.compress_type, info.CRC, info.compress_size, info.file_size)
+        local = (fields[3], *fields[6:9])
+        if not streamed and local != stated and _SIZE_64 not in local:
+            expected, found = "what the directory says", "another method, CRC or size before it"
+            yield _fault("two descriptions of one member", info.filename, expected, found)
         position = name_start + fields[9] + fields[10] + info.compress_size
-        slack = _DESCRIPTOR_SIZES if info.flag_bits & _HAS_DESCRIPTOR else (0,)
+        slack = _DESCRIPTOR_SIZES if streamed else (0,)
     if directory - position not in slack:
         yield _gap_fault("", directory - position)
     end = len(view) - _END_RECORD.size
