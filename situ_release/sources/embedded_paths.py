@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-# Two directories at least, so that "/dev/null", "/proc/self" and stray bytes are not taken for a
-# leak. That no path or word character precedes it is looked at afterwards: a pattern that begins
-# with a plain byte is found twenty times faster.
-_PATH = re.compile(rb"/(?:[\w.~+@%=,-]{1,255}/){2,64}[\w.~+@%=,-]{1,255}")
+# That no path or word character precedes it is looked at afterwards: a pattern that begins with a
+# plain byte is found twenty times faster.
+_PATH = re.compile(rb"/(?:[\w.~+@%=,-]{1,255}/){1,64}[\w.~+@%=,-]{1,255}")
 _CONTINUED = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~+@%=,-/\\"
 )
@@ -19,6 +18,10 @@ _SYSTEM = (
     *("/run/", "/var/run/", "/var/log/"),
 )
 
+# Stray bytes look like "/x/y" now and then, so a path with one directory counts only in these.
+_SHORT = ("/home/", "/root/", "/Users/")
+_FEWEST_SLASHES = 3
+
 _HOMES = re.compile(r"^/(?:home|Users|export/home|data/home|nfs/home|mnt/home)/([^/]+)")
 _MASK = "<user>"
 
@@ -26,11 +29,18 @@ _MASK = "<user>"
 def find_paths(blocks: Iterable[bytes]) -> tuple[str, ...]:
     """The absolute paths in ``blocks``, sorted, each once.
 
-    A path has at least two directories, and system directories such as ``/usr`` are left out: what
-    remains are folders of the machine that built the file.
+    A path has two directories at least, or lies in a home directory; system directories such as
+    ``/usr`` are left out. What remains are folders of the machine that built the file.
     """
     found = {path for block in blocks for path in _paths_in(block)}
-    return tuple(sorted(path for path in found if not path.startswith(_SYSTEM)))
+    return tuple(
+        sorted(
+            path
+            for path in found
+            if not path.startswith(_SYSTEM)
+            and (path.count("/") >= _FEWEST_SLASHES or path.startswith(_SHORT))
+        )
+    )
 
 
 def mask_paths(paths: Iterable[str]) -> tuple[str, ...]:

@@ -116,16 +116,20 @@ def test_paths_and_their_masks() -> None:
             "csrc/a/b/c.cu",
             "https://example.org/a/b/c",
             "/dev/null",
+            "/stray/bytes",
+            "/home/jane",
         ],
         table=TABLE,
     )
     assert found.embedded_paths == (
         "/builds/janet/jane/moe.cu",
+        "/home/jane",
         "/home/jane/.venv-jane/lib/python3.12/site.h",
         "/home/jane/work/csrc/runner.cu",
     )
     assert found.masked_paths() == (
         "/builds/janet/<user>/moe.cu",
+        "/home/<user>",
         "/home/<user>/.venv-<user>/lib/python3.12/site.h",
         "/home/<user>/work/csrc/runner.cu",
     )
