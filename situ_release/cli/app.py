@@ -70,12 +70,17 @@ def main(arguments: list[str] | None = None) -> None:
         format_message = getattr(error, "format_message", None)
         if format_message is None:
             raise
-        name = words[0] if words and words[0] in COMMANDS else "situ-release"
-        remedy = f"see `situ-release {name} --help`" if name in COMMANDS else "see `situ-release --help`"
-        message = format_message()
-        if message:
-            problem = Problem(message.rstrip("."), f"situ-release {name}".strip(), remedy=remedy)
-            command.report_failure(console, name, UsageError.exit_code, (problem,))
+        name = words[0] if words and words[0] in COMMANDS else ""
+        program = f"situ-release {name}".rstrip()
+        if message := format_message():
+            problem = Problem(
+                what=message.rstrip("."),
+                where=program,
+                expected="the usage that --help shows",
+                found=" ".join(words),
+                remedy=f"see `{program} --help`",
+            )
+            command.report_failure(console, name or "situ-release", UsageError.exit_code, (problem,))
         code = UsageError.exit_code
     raise SystemExit(code or 0)
 
