@@ -164,8 +164,10 @@ class Context:
         """The recipe: the caller's, the manifest's, else the one of this distribution."""
         if self._chosen_recipe is not None:
             return self._chosen_recipe
-        manifest = self.manifest_or_problems
-        named = None if isinstance(manifest, tuple) else manifest.recipe
+        try:
+            named = self.manifest.recipe
+        except Unchecked:
+            named = None
         try:
             if named is not None and named.name in recipe_names():
                 return load_recipe(named.name)

@@ -6,6 +6,7 @@ word and takes the process down later. So every such symbol must have a provider
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
@@ -20,20 +21,21 @@ from situ_release.sources.runner import Runner, UndefinedSymbol
 
 # CUDA's libraries need not be on this host; their names are reserved to them. The driver has no
 # symbol versions, and the runtime has none where the module was linked against a stub.
-_RESERVED = {"libcuda.so": ("cu",), "libcudart.so": ("cuda", "__cuda")}
+_RESERVED = {
+    "libcuda.so": re.compile(r"cu[A-Z]"),
+    "libcudart.so": re.compile(r"(?:__)?cuda[A-Z]"),
+}
 
 
 def without_provider(runner: Runner, recipe: Recipe) -> Iterator[tuple[UndefinedSymbol, str]]:
     """Undefined symbols that nobody defines, each with where it was looked for."""
-    prefixes = tuple(
-        prefix
-        for library in runner.needed
-        for stem, names in _RESERVED.items()
-        if library == stem or library.startswith(f"{stem}.")
-        for prefix in names
-    )
+    reserved = [
+        pattern
+        for stem, pattern in _RESERVED.items()
+        if any(library == stem or library.startswith(f"{stem}.") for library in runner.needed)
+    ]
     for symbol in runner.undefined:
-        if symbol.weak or symbol.name.startswith(prefixes):
+        if symbol.weak or any(pattern.match(symbol.name) for pattern in reserved):
             continue
         if symbol.library is not None:
             if symbol.library not in runner.needed:

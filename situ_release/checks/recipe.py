@@ -52,7 +52,7 @@ def facts(context: Context) -> Iterator[Finding]:
         yield warn(
             member,
             f"the wheel names no recipe, so {recipe.name} was taken",
-            remedy="make sure that it is the right one; a wheel that situ-release builds names its own",
+            remedy="make sure that it is the right one; wheels built by situ-release name theirs",
         )
         return
     if manifest.recipe.name != recipe.name:

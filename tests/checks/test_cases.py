@@ -1,0 +1,272 @@
+"""Faults from public bug reports that concern ``verify``: A13 to A16."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from situ_release.bundle.recipe import load_recipe
+from situ_release.checks.model import VerifyReport
+from situ_release.checks.providers import without_provider
+from situ_release.checks.verify import verify_wheel
+from situ_release.sources.runner import read_runner
+from tests.checks.breakages import drop, put
+from tests.checks.bundle import (
+    FC1,
+    PACKAGE,
+    W4A8,
+    compiled_with,
+    cubin_member,
+    result,
+    sound_wheel,
+    statuses,
+    verify,
+    write_recipe,
+)
+from tests.synth.elf import Undefined, make_cubin
+from tests.synth.wheel import (
+    DIST_INFO,
+    PUBLISHED_TAG,
+    RAW_TAG,
+    RUNNER,
+    Edit,
+    Files,
+    cubin_of,
+    exchange,
+)
+
+RECORD = f"{DIST_INFO}/RECORD"
+LOADER = f"{PACKAGE}/loader.py"
+
+
+def subjects(report: VerifyReport, check_id: str) -> set[str]:
+    return {f.subject for f in result(report, check_id).findings if f.severity == "fail"}
+
+
+# --- A13: RECORD does not match contents ---------------------------------------------------------
+
+
+def record_row(old: bytes, new: bytes) -> Edit:
+    def tamper(files: Files) -> None:
+        assert old in files[RECORD]
+        files[RECORD] = files[RECORD].replace(old, new)
+
+    return tamper
+
+
+@pytest.mark.parametrize(
+    ("tamper", "subject"),
+    [
+        (put(LOADER, b'"""The loader of a synthetic bundlE."""\n'), LOADER),
+        (record_row(b",40\n", b",41\n"), LOADER),
+        (put(f"{PACKAGE}/extra.py", b""), f"{PACKAGE}/extra.py"),
+        (drop(LOADER), LOADER),
+        (drop(RECORD), RECORD),
+    ],
+    ids=["changed bytes", "wrong size", "member without row", "row without member", "no RECORD"],
+)
+def test_a13_record_and_archive_must_agree(tmp_path: Path, tamper: Edit, subject: str) -> None:
+    report = verify(tmp_path, tamper=tamper)
+    assert report.exit_code == 1
+    assert subjects(report, "wheel.record") == {subject}
+
+
+def test_a13_folders_need_no_row(tmp_path: Path) -> None:
+    def add_folder(path: Path) -> None:
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.mkdir(f"{PACKAGE}/cubins") if hasattr(archive, "mkdir") else archive.writestr(
+                f"{PACKAGE}/cubins/", b""
+            )
+
+    assert statuses(verify(tmp_path, after=add_folder)) == {}
+
+
+# --- A14: tags -----------------------------------------------------------------------------------
+
+OTHER_TAG = "py3-none-manylinux_2_28_x86_64"
+TWO_TAGS = "py3-none-manylinux_2_24_x86_64.manylinux_2_39_x86_64"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "others"),
+    [
+        ({"tag": RAW_TAG}, {}),
+        ({"filename": f"{PACKAGE}-0.1.0.post20260727-{OTHER_TAG}.whl"}, {}),
+        ({"tag": TWO_TAGS}, {}),
+    ],
+    ids=["not repaired", "renamed", "two tags"],
+)
+def test_a14_one_tag_in_name_and_wheel(
+    tmp_path: Path, knobs: dict[str, str], others: dict[str, str]
+) -> None:
+    report = verify(tmp_path, **knobs)
+    assert statuses(report) == {"wheel.tags": "fail", **others}
+    assert report.wheel.filename in subjects(report, "wheel.tags")
+
+
+# --- A15: architecture in name and in ELF --------------------------------------------------------
+
+
+def test_a15_a_family_cubin_under_an_architecture_specific_name(tmp_path: Path) -> None:
+    renamed = make_cubin(FC1, sm=100, arch_specific=False)
+    report = verify(tmp_path, edit=compiled_with({FC1: renamed}))
+    assert statuses(report) == {"cubin.arch": "fail", "manifest.locked": "warn"}
+    assert subjects(report, "cubin.arch") == {cubin_member(FC1)}
+
+
+def test_a15_a_cubin_in_another_folder_than_its_name_says(tmp_path: Path) -> None:
+    moved = cubin_member(W4A8).replace("/sm100f/", "/sm103a/")
+
+    def move(files: Files) -> None:
+        files[moved] = files.pop(cubin_member(W4A8))
+        manifest = files[f"{PACKAGE}/manifest.json"]
+        old, new = (name.split("/", 1)[1].encode() for name in (cubin_member(W4A8), moved))
+        files[f"{PACKAGE}/manifest.json"] = manifest.replace(old, new)
+
+    report = verify(tmp_path, edit=move)
+    assert statuses(report) == {"cubin.arch": "fail"}
+    assert subjects(report, "cubin.arch") == {moved}
+
+
+def test_a15_a_bundle_of_both_architectures_is_sound(tmp_path: Path) -> None:
+    report = verify(tmp_path)
+    assert {FC1[-6:], W4A8[-6:]} == {"sm103a", "sm100f"}
+    assert result(report, "cubin.arch").status == "pass"
+
+
+def test_a15_a_cubin_that_does_not_say_is_no_pass(tmp_path: Path) -> None:
+    silent = make_cubin(FC1, arch_specific=None)
+    report = verify(tmp_path, edit=compiled_with({FC1: silent}))
+    assert statuses(report) == {"cubin.arch": "warn", "manifest.locked": "warn"}
+
+
+# --- A16: unresolved symbols ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "consequence"),
+    [("function", "dies at the first call"), ("object", "cannot be opened")],
+)
+def test_a16_an_undefined_symbol_needs_a_provider(
+    tmp_path: Path, kind: str, consequence: str
+) -> None:
+    report = verify(tmp_path, undefined=(Undefined("TVMFFINoSuchSymbol", kind=kind),))
+    assert result(report, "runner.symbols").status == "fail"
+    (finding,) = result(report, "runner.symbols").findings
+    assert finding.subject == RUNNER
+    assert "TVMFFINoSuchSymbol" in finding.message
+    assert consequence in finding.message
+    assert "apache-tvm-ffi" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("undefined", "missing"),
+    [
+        (Undefined("TVMFFIErrorSetRaised"), False),
+        (Undefined("cuLaunchKernelEx"), False),
+        (Undefined("cudaMalloc"), False),
+        (Undefined("nobody_knows", weak=True), False),
+        (Undefined("nobody_knows"), True),
+        (Undefined("cublasCreate_v2"), True),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_a16_providers_are_libraries_and_packages_of_the_recipe(
+    tmp_path: Path, undefined: Undefined, missing: bool
+) -> None:
+    status = result(verify(tmp_path, undefined=(undefined,)), "runner.symbols").status
+    assert status == ("fail" if missing else "pass")
+
+
+def test_a16_a_driver_symbol_without_the_driver_has_no_provider(tmp_path: Path) -> None:
+    report = verify(
+        tmp_path,
+        needed=("libcudart.so.13", "libc.so.6"),
+        undefined=(Undefined("cuLaunchKernelEx"),),
+    )
+    (finding,) = result(report, "runner.symbols").findings
+    assert "cuLaunchKernelEx" in finding.message
+
+
+@pytest.mark.gcc
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("int TVMFFINoSuchSymbol(void); int f(void) { return TVMFFINoSuchSymbol(); }", "function"),
+        ("extern int TVMFFINoSuchSymbol; int *f(void) { return &TVMFFINoSuchSymbol; }", "object"),
+    ],
+)
+def test_a16_as_a_compiler_leaves_it(tmp_path: Path, source: str, kind: str) -> None:
+    (tmp_path / "f.c").write_text(source)
+    command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "f.so"), str(tmp_path / "f.c")]
+    subprocess.run(command, check=True)
+    runner = read_runner((tmp_path / "f.so").read_bytes(), "f.so")
+    missing = [symbol for symbol, _ in without_provider(runner, load_recipe().recipe)]
+    assert [(symbol.name, symbol.kind) for symbol in missing] == [("TVMFFINoSuchSymbol", kind)]
+
+
+# --- the rest of the table: what verify must see, whoever made the wheel -------------------------
+
+
+def test_swapped_cubins_are_seen_although_every_digest_fits(tmp_path: Path) -> None:
+    other = FC1.replace("t128x8x", "t128x16x").replace("et128x8_m128x8x", "et128x16_m128x16x")
+    swap = compiled_with({FC1: cubin_of(other), other: cubin_of(FC1)})
+    report = verify(tmp_path, edit=swap)
+    assert subjects(report, "cubin.symbol") == {cubin_member(FC1), cubin_member(other)}
+
+
+def test_two_cubins_of_one_name_are_refused(tmp_path: Path) -> None:
+    def twice(files: Files) -> None:
+        import json
+
+        member = f"{PACKAGE}/manifest.json"
+        document = json.loads(files[member])
+        entry = dict(document["cubins"][0])
+        entry["filename"] = entry["filename"].swapcase()
+        entry["path"] = f"cubins/sm103a/{entry['filename']}"
+        document["cubins"].append(entry)
+        files[member] = json.dumps(document).encode()
+        files[f"{PACKAGE}/{entry['path']}"] = files[cubin_member(FC1)]
+
+    report = verify(tmp_path, edit=twice)
+    swapped = cubin_member(FC1).rpartition("/")[2].swapcase()
+    assert f"{PACKAGE}/cubins/sm103a/{swapped}" in subjects(report, "manifest.files")
+
+
+def test_another_runner_that_fits_nothing_names_the_runner(tmp_path: Path) -> None:
+    report = verify(tmp_path, edit=exchange(RUNNER, Path("/bin/true").read_bytes()))
+    assert report.exit_code == 1
+    assert RUNNER in {
+        f.subject for check in report.checks for f in check.findings if f.severity == "fail"
+    }
+
+
+def test_the_recipe_is_found_by_distribution_or_named(tmp_path: Path) -> None:
+    wheel = sound_wheel(tmp_path)
+    shipped = verify_wheel(wheel)
+    assert shipped.recipe == "kimi-k3-situ"
+    assert result(shipped, "families.counts").status == "fail"
+    named = verify_wheel(wheel, recipe=str(write_recipe(tmp_path)))
+    assert statuses(named) == {}
+
+
+def test_a_wheel_of_an_unknown_distribution_has_no_recipe(tmp_path: Path) -> None:
+    wheel = sound_wheel(tmp_path, filename=f"other_bundle-1.0-{PUBLISHED_TAG}.whl", edit=nameless)
+    report = verify_wheel(wheel)
+    assert report.recipe is None
+    (finding,) = result(report, "manifest.recipe").findings
+    assert "recipe for other_bundle" in finding.message
+    assert "--recipe" in finding.remedy
+    assert result(report, "families.counts").status == "skip"
+
+
+def nameless(files: Files) -> None:
+    import json
+
+    member = f"{PACKAGE}/manifest.json"
+    document = json.loads(files[member])
+    del document["recipe"]
+    files[member] = json.dumps(document).encode()
