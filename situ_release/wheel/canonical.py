@@ -22,6 +22,7 @@ from situ_release.wheel.archive import Member, WheelArchive, in_wheel, on_all_co
 from situ_release.wheel.record import RECORD, write_record
 
 EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
+_ZIP_TIMES = range(315532800, 4354819200)  # the years 1980 to 2107
 _LEVEL = 7  # 0.4 % smaller than the usual 6 for a quarter more time; 8 costs twice as much again
 _MODE = 0o100644
 _MAX_MEMBERS = 0xFFFF
@@ -66,15 +67,16 @@ def archive_epoch(generated_at: str, where: str) -> int:
         moment = datetime.fromisoformat(generated_at.replace("Z", "+00:00"))
     except ValueError:
         moment = None
-    if moment is None or moment.tzinfo is None or not 1980 <= moment.year < 2107:
+    seconds = int(moment.timestamp()) if moment is not None and moment.tzinfo else -1
+    if seconds not in _ZIP_TIMES:
         raise InputError.of(
             "generated_at is not a usable time stamp",
             where,
-            expected="ISO 8601 with an offset, 1980 to 2106",
+            expected="ISO 8601 with an offset, 1980 to 2107",
             found=repr(generated_at[:80]),
             remedy=f"stage the payload again, or set {EPOCH_VARIABLE}",
         )
-    return int(moment.timestamp())
+    return seconds
 
 
 def write_canonical(
