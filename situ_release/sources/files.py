@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -27,7 +28,16 @@ MAX_FILE_BYTES = 256 << 20
 MAX_DEPTH = 64
 """Zip members in deeper folders are refused; real ones have 8."""
 
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @dataclass(slots=True)
@@ -183,7 +193,7 @@ class ZipFiles(SourceFiles):
             archive = zipfile.ZipFile(path)
         except OSError as error:
             raise _unreadable(str(path), error.strerror or str(error)) from error
-        except (*_ZIP_ERRORS, ValueError) as error:
+        except _ZIP_ERRORS as error:
             raise _unreadable(str(path), f"no zip file: {error}") from error
         members: dict[str, zipfile.ZipInfo] = {}
         tree: dict[str, Listing] = {"": Listing()}
@@ -222,10 +232,14 @@ class ZipFiles(SourceFiles):
             raise _unreadable(place, "no such member")
         if size >= MAX_FILE_BYTES and info.file_size > MAX_FILE_BYTES:
             raise _refused(place, f"a file of {info.file_size} bytes")
+        if info.compress_type not in _ZIP_METHODS:
+            raise _refused(
+                place, f"compression method {info.compress_type}, which wheels do not use"
+            )
         try:
             with self.archive.open(info) as stream:
                 return stream.read(size)
-        except (*_ZIP_ERRORS, OSError, ValueError) as error:
+        except (*_ZIP_ERRORS, OSError) as error:
             raise _unreadable(place, f"damaged: {error}") from error
 
     def below(self, folder: str) -> SourceFiles:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError
@@ -15,7 +17,7 @@ from situ_release.sources.files import MAX_FILE_BYTES, DirectoryFiles
 from situ_release.sources.kernel_name import cubin_filename
 from situ_release.sources.marker import RecoveredClaims, RecoveredMarker
 from situ_release.sources.pool import open_pool, open_pools
-from tests.sources.attempt import is_complete
+from tests.sources.attempt import attempt, is_complete
 from tests.synth.pool import KERNELS, MiniPool, make_pool
 
 KERNEL = KERNELS[0]
@@ -316,6 +318,32 @@ def test_bad_members_of_a_zip(pool: MiniPool) -> None:
     assert "two members of this name" in refusal(lambda: opened.find(KERNEL))
     assert "a link or device" in refusal(lambda: opened.read("link.cubin"))
     assert len(opened.files.listing().refused) == 5
+
+
+def test_other_compression_methods_are_refused(pool: MiniPool) -> None:
+    archive = zipped(pool.root, compression=zipfile.ZIP_LZMA)
+    assert "compression method 14" in refusal(lambda: open_pool(archive).header)
+
+
+@given(st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_arbitrary_edits_of_a_zip(tmp_path: Path, data: st.DataObject) -> None:
+    root = tmp_path / "pool"
+    content = zipped(root if root.is_dir() else make_pool(tmp_path, KERNELS[:2]).root).read_bytes()
+    start = data.draw(st.integers(len(content) - 1500, len(content)))
+    end = data.draw(st.integers(start, len(content)))
+    edited = tmp_path / "edited.zip"
+    edited.write_bytes(content[:start] + data.draw(st.binary(max_size=40)) + content[end:])
+
+    def read_everything() -> None:
+        pool = open_pool(edited)
+        _ = pool.header, pool.checksums, pool.marker, pool.config_sha256
+        pool.verify_includes()
+        for path in pool.find_all(KERNELS[:2]).values():
+            pool.read(path)
+
+    _, refused = attempt(read_everything)
+    assert refused is None or is_complete(refused)
 
 
 def test_a_damaged_zip(pool: MiniPool) -> None:
