@@ -8,7 +8,6 @@ from pathlib import Path
 
 from situ_release import atomic
 from situ_release.digests import sha256_file
-from situ_release.errors import InputError
 from situ_release.wheel.dist_info import parse_wheel_name
 
 
@@ -29,16 +28,7 @@ def place_wheel(finished: Path, folder: Path) -> WheelFile:
         InputError: the folder cannot be written.
     """
     target = folder / finished.name
-    try:
-        with atomic.new_file(target) as fresh:
-            shutil.copyfile(finished, fresh)
-            sha256 = sha256_file(fresh)
-    except OSError as error:
-        raise InputError.of(
-            "cannot write the wheel",
-            target,
-            expected="a folder that can be written, with room for the wheel",
-            found=error.strerror or str(error),
-            remedy="name another output folder",
-        ) from error
-    return WheelFile(target, target.stat().st_size, sha256, parse_wheel_name(target.name).tag)
+    with atomic.new_file(target) as fresh:
+        shutil.copyfile(finished, fresh)
+        size, sha256 = fresh.stat().st_size, sha256_file(fresh)
+    return WheelFile(target, size, sha256, parse_wheel_name(target.name).tag)
