@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from situ_release.checks.context import Context
-from situ_release.checks.model import Finding, Unchecked, fail, from_problem
+from situ_release.checks.model import Finding, Unchecked, fail, from_problem, warn
 from situ_release.errors import InputError
 from situ_release.wheel.dist_info import WheelName, parse_wheel_name, read_wheel_headers
 
@@ -107,31 +107,48 @@ def metadata(context: Context) -> Iterator[Finding]:
             expected=claimed,
             found=str(parsed.version),
         )
-    found_urls = [f"{label}, {url}" for label, url in (parsed.project_urls or {}).items()]
-    fields: tuple[tuple[str, object, object], ...] = (
-        ("Name", package.distribution, parsed.name),
-        ("Summary", package.summary, parsed.summary),
-        (
-            "Requires-Python",
-            SpecifierSet(package.requires_python),
-            parsed.requires_python,
-        ),
-        (
-            "Requires-Dist",
-            _requirements(map(Requirement, package.requires_dist)),
-            _requirements(parsed.requires_dist or ()),
-        ),
-        ("Classifier", sorted(package.classifiers), sorted(parsed.classifiers or ())),
-        ("Project-URL", [f"{k}, {v}" for k, v in package.urls.items()], found_urls),
+    yield from _differences(
+        fail,
+        member,
+        {
+            "Name": (package.distribution, parsed.name),
+            "Requires-Python": (
+                SpecifierSet(package.requires_python),
+                parsed.requires_python,
+            ),
+            "Requires-Dist": (
+                _requirements(map(Requirement, package.requires_dist)),
+                _requirements(parsed.requires_dist or ()),
+            ),
+        },
     )
-    for name, expected, found in fields:
+    # Words for readers: an older release may have other ones and still be sound.
+    yield from _differences(
+        warn,
+        member,
+        {
+            "Summary": (package.summary, parsed.summary),
+            "Classifier": (sorted(package.classifiers), sorted(parsed.classifiers or ())),
+            "Project-URL": (_urls(package.urls), _urls(parsed.project_urls or {})),
+        },
+    )
+
+
+def _differences(
+    severity: Callable[..., Finding], member: str, fields: Mapping[str, tuple[object, object]]
+) -> Iterator[Finding]:
+    for name, (expected, found) in fields.items():
         if expected != found:
-            yield fail(
+            yield severity(
                 member,
                 f"{name} is not the recipe's",
                 expected=_shown(expected),
                 found=_shown(found),
             )
+
+
+def _urls(urls: Mapping[str, str]) -> list[str]:
+    return [f"{label}, {url}" for label, url in urls.items()]
 
 
 def _wheel_headers(context: Context) -> Iterator[Finding]:
