@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -28,8 +29,8 @@ class FakeRunner:
     def _register(self, function: Callable[[bytes | None, bytes | None], None]) -> None:
         self._ask = function
 
-    def _take(self, data: bytes, size: int) -> None:
-        self.current.append(data[:size])
+    def _take(self, data: Any, size: int) -> None:
+        self.current.append(ctypes.string_at(data, size))
 
     def ask(self, path: str | bytes | None, sha256: str | None) -> bytes:
         """What the runner does when it needs a kernel; returns the cubin it got."""
@@ -64,9 +65,8 @@ class SimpleCFunction:
         self._function(*args)
 
 
-def install(package: Package, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Import ``package`` with ``runner`` in place of the library it would open."""
-    module = package.load()
+def replace_native(runner: FakeRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put ``runner`` in the place of apache-tvm-ffi and of every library opened through ctypes."""
 
     def load_module(path: str) -> FakeRunner:
         runner.opened.append(path)
@@ -74,13 +74,18 @@ def install(package: Package, runner: FakeRunner, monkeypatch: pytest.MonkeyPatc
 
     tvm_ffi = ModuleType("tvm_ffi")
     tvm_ffi.load_module = load_module  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tvm_ffi", tvm_ffi)
     library = SimpleNamespace(
         FlashInferSetCubinCallback=runner.set_callback,
         FlashInferSetCurrentCubin=runner.set_current,
     )
-    native = sys.modules[f"{package.name}._runtime.native"]
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda path: library)
+    monkeypatch.setitem(sys.modules, "tvm_ffi", tvm_ffi)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *args, **kwargs: library)
+
+
+def install(package: Package, runner: FakeRunner, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import ``package`` with ``runner`` in place of the library it would open."""
+    module = package.load()
+    replace_native(runner, monkeypatch)
     return module
 
 
@@ -89,6 +94,9 @@ class Tensor:
 
     def __init__(self, *shape: Any) -> None:
         self.shape = shape
+
+    def __repr__(self) -> str:
+        return f"Tensor{self.shape}"
 
 
 def k3_arguments(tokens: int = 4, **changes: Any) -> dict[str, Any]:

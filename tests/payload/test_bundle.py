@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import subprocess
 import sys
@@ -176,8 +177,7 @@ def test_a_runner_without_the_cubin_functions_is_refused(
 ) -> None:
     runner = FakeRunner()
     module = install(package, runner, monkeypatch)
-    native = sys.modules[f"{package.name}._runtime.native"]
-    monkeypatch.setattr(native.ctypes, "CDLL", lambda path: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda path: object())
     with pytest.raises(module.BundleError, match="FlashInferSetCubinCallback"):
         module.load_raw_module()
 

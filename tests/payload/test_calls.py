@@ -132,6 +132,12 @@ def test_the_config_query(
     assert runner.calls == [(CONFIGS, expected)]
 
 
+@pytest.mark.parametrize(("value", "error"), [("a", ValueError), (None, TypeError)])
+def test_the_open_query_takes_numbers(situ: ModuleType, value: object, error: type) -> None:
+    with pytest.raises(error):
+        situ.get_valid_moe_configs(value, *range(12))
+
+
 def test_raw_arguments_are_passed_on_untouched(situ: ModuleType, runner: FakeRunner) -> None:
     runner.calls.clear()
     thing = object()

@@ -14,7 +14,7 @@ from .k3 import (
     check_problem,
     check_tensors,
 )
-from .loader import call
+from .loader import call, load_raw_module
 
 __all__ = [
     "DEFAULT_TACTIC",
@@ -103,6 +103,8 @@ def get_valid_moe_configs(
     Raises:
         BundleError: the runner cannot be opened.
     """
+    # Nothing is checked here, so whether the runner can be opened is the first thing to be said.
+    load_raw_module()
     return call(  # type: ignore[no-any-return]
         _CONFIGS,
         int(dtype_act),
