@@ -20,8 +20,11 @@ from situ_release.sources.elf import (
 )
 from situ_release.sources.embedded_paths import find_paths
 
-_ABI_OF_CUDA_12 = 7
-_ACCELERATORS_OF_CUDA_12 = 0x800  # e_flags bit of sm_90a in that ABI
+_OLD_ABI = 7
+# The e_flags bit of an architecture-specific build: in the old ABI, and in ABI 8 by CUDA 12.
+# Since CUDA 13 a record in .nv.compat says it and the bit stays unset.
+_ACCELERATOR_FLAG_OF_OLD_ABI = 0x800
+_ACCELERATOR_FLAG = 0x8
 _ENTRY = 0x10  # st_other bit of a symbol that is a kernel, not a device function
 
 _NOTE_OWNER = "NVIDIA Corp"
@@ -85,10 +88,11 @@ class Cubin:
         sm: the SM number (103 for sm_103a).
         arch_specific: ``True`` for ``sm_103a`` and its like, which run on exactly that SM;
             ``False`` for ``sm_100f`` and plain ``sm_100``; ``None`` where the file does not say.
-        abi_version: the layout of the ELF header's flags (7 up to CUDA 12, 8 since).
+        abi_version: the layout of the ELF header's flags: 7 in CUDA 12 and before up to sm_90a,
+            otherwise 8.
         kernels: in symbol table order.
         toolchain: the producer; ``None`` where the file has no such note.
-        toolkit: the CUDA toolkit ("13.1"), from ``.note.nv.cuinfo`` or, up to CUDA 12, the header;
+        toolkit: the CUDA toolkit ("13.1"), from ``.note.nv.cuinfo`` or, in ABI 7, the header;
             ``None`` where neither says.
         has_line_info: compiled with ``-lineinfo`` or ``-G``, so the bytes depend on the folder.
         elf: the file itself.
@@ -162,16 +166,20 @@ def interpret_cubin(elf: Elf) -> Cubin:
 
 
 def _sm(elf: Elf) -> int:
-    return elf.flags & 0xFF if elf.abi_version <= _ABI_OF_CUDA_12 else elf.flags >> 8 & 0xFF
+    return elf.flags & 0xFF if elf.abi_version <= _OLD_ABI else elf.flags >> 8 & 0xFF
 
 
 def _arch_specific(elf: Elf) -> bool | None:
-    if elf.abi_version <= _ABI_OF_CUDA_12:
-        return bool(elf.flags & _ACCELERATORS_OF_CUDA_12)
-    for attribute, value in _records(elf.content_of(".nv.compat")):
-        if attribute == _ACCELERATOR_TARGET:
-            return value[:1] == b"\1"
-    return None
+    if elf.abi_version <= _OLD_ABI:
+        return bool(elf.flags & _ACCELERATOR_FLAG_OF_OLD_ABI)
+    compat = elf.section(".nv.compat")
+    if compat is not None:
+        for attribute, value in _records(elf.content(compat)):
+            if attribute == _ACCELERATOR_TARGET:
+                return value[:1] == b"\1"
+    if elf.flags & _ACCELERATOR_FLAG:
+        return True
+    return None if compat is None else False
 
 
 def _kernels(elf: Elf) -> tuple[CubinKernel, ...]:
@@ -243,7 +251,7 @@ def _nvidia_notes(elf: Elf) -> dict[int, bytes]:
 def _toolkit(elf: Elf, note: bytes) -> str | None:
     if len(note) >= 6:  # three 16-bit words: note version, SM, toolkit times ten
         tenths = int.from_bytes(note[4:6], "little")
-    elif elf.abi_version <= _ABI_OF_CUDA_12 and elf.version > 1:
+    elif elf.abi_version <= _OLD_ABI and elf.version > 1:
         tenths = elf.version
     else:
         return None

@@ -24,9 +24,9 @@ _PACKAGES = {
         "manylinux_2_17_x86_64",
     ),
     "ptxas": (
-        "nvidia-cuda-nvcc-cu12==12.6.85",
-        "d75d9d74599f4d7c0865df19ed21b739e6cb77a6497a3f73d6f61e8038a765e4",
-        "manylinux_2_5_x86_64",
+        "nvidia-cuda-nvcc-cu12==12.9.86",
+        "5d6a0d32fdc7ea39917c20065614ae93add6f577d840233237ff08e9a38f58f0",
+        "manylinux_2_12_x86_64",
     ),
 }
 

@@ -34,6 +34,12 @@ def test_sm_in_both_layouts(sm: int, arch_specific: bool, abi: int) -> None:
     assert (cubin.sm, cubin.arch_specific, cubin.abi_version) == (sm, arch_specific, abi)
 
 
+@pytest.mark.parametrize("arch_specific", [True, False])
+def test_cuda_12_9_marks_the_architecture_in_the_header(arch_specific: bool) -> None:
+    data = make_cubin(NAME, arch_specific=arch_specific, compat_record=False)
+    assert read_cubin(data, "k").arch_specific is arch_specific
+
+
 def test_absent_records_are_absent_facts() -> None:
     kernel = Kernel("k", registers=None, shared_memory_bytes=0, max_threads=None)
     data = make_cubin(kernels=[kernel], arch_specific=None, toolchain=None, toolkit=None)

@@ -97,18 +97,23 @@ def test_built_cubins(target: str, tmp_path: Path) -> None:
 
 @pytest.mark.nvcc
 @pytest.mark.network
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_90a", "sm_100f", "sm_100a", "sm_103a"])
 def test_cubins_of_cuda_12(target: str, tmp_path: Path) -> None:
     source, ptx, output = tmp_path / "k.cu", tmp_path / "k.ptx", tmp_path / "k.cubin"
     source.write_text(SOURCE)
     nvcc("-ptx", f"-arch={target.replace('sm', 'compute')}", "-o", ptx, source)
-    ptx.write_text(re.sub(r"(?m)^\.version .*", ".version 8.5", ptx.read_text()))
+    ptx.write_text(re.sub(r"(?m)^\.version .*", ".version 8.8", ptx.read_text()))
     messages = run(packaged_tool("ptxas"), "-v", f"-arch={target}", "-o", output, ptx)
     cubin = read_cubin(output.read_bytes(), str(output))
-    assert (cubin.abi_version, cubin.toolkit) == (7, "12.6")
+    if cubin.sm <= 90:
+        assert (cubin.abi_version, cubin.toolkit) == (7, "12.9")
+    else:
+        assert (cubin.abi_version, cubin.toolkit) == (8, None)
+        assert cubin.toolchain is not None
+        assert cubin.toolchain.release == "12.9"
     assert_equal_to_nvidias_tools(output, cubin)
     assert_equal_to_ptxas(messages, cubin)
-    assert cubin.arch_specific == (target == "sm_90a")
+    assert cubin.arch_specific == target.endswith("a")
 
 
 @pytest.mark.nvcc

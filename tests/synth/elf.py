@@ -86,6 +86,7 @@ def make_cubin(
     seed: int = 0,
     relocation_seed: int = 0,
     source_path: str | None = None,
+    compat_record: bool = True,
 ) -> bytes:
     """A cubin with the sections of a real one.
 
@@ -101,6 +102,7 @@ def make_cubin(
         seed: another number gives other code bytes.
         relocation_seed: another number gives other relocations and equal device code.
         source_path: compiled "with line info": a ``.debug_line`` section with this path.
+        compat_record: ``False`` marks ``arch_specific`` in the header, as CUDA 12.9 does.
     """
     if kernels is None:
         kernels = (Kernel(name), Kernel(f"{name}GetSmemSize", 8, 1024, None))
@@ -120,7 +122,8 @@ def make_cubin(
     )
     sections += [*notes, _Section(".nv.info", info, type=0x70000000, link=".symtab", align=4)]
     if arch_specific is not None and abi == 8:
-        compat = bytes((2, 9, arch_specific, 0, 2, 2, 2, 0))
+        record = bytes((2, 9, arch_specific, 0)) if compat_record else b""
+        compat = record + bytes((2, 2, 2, 0))
         sections.append(_Section(".nv.compat", compat, type=0x70000086, align=4))
     for index, kernel in enumerate(listed, 1):
         code = len(sections) + 4  # numbered from 1; the code is the fourth of a kernel's sections
@@ -132,12 +135,13 @@ def make_cubin(
         sections.append(_Section(".debug_line", b"\0\2\0" + source_path.encode() + b"\0"))
     sections[0].content = bytes(strings.content)
     sections[1].content, sections[1].info, sections[1].entry_size = b"".join(symbols), 1, 24
-    return _assemble(sections, **_cubin_identity(sm, arch_specific, abi))
+    flagged = None if compat_record and abi == 8 else arch_specific
+    return _assemble(sections, **_cubin_identity(sm, flagged, abi))
 
 
 def _cubin_identity(sm: int, arch_specific: bool | None, abi: int) -> dict[str, int]:
     if abi == 8:
-        flags, os_abi, version = sm << 8 | 0x6000004, 65, 1
+        flags, os_abi, version = sm << 8 | (0x600000A if arch_specific else 0x6000002), 65, 1
     else:
         flags, os_abi, version = sm << 16 | (0xD00 if arch_specific else 0x500) | sm, 51, 126
     return {
