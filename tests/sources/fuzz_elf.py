@@ -1,4 +1,4 @@
-"""A bounded fuzz run over the binary readers: ``python -m tests.sources.fuzz_elf [seconds] [seed]``.
+"""A bounded fuzz run over the binary readers: ``python -m tests.sources.fuzz_elf [secs] [seed]``.
 
 Mutates synthetic cubins and runners where it hurts (headers, tables, whole words) and expects facts
 or an InputError for each, soon. The seed is printed; with it a run repeats.
