@@ -77,7 +77,7 @@ def prove_wheel(path: Path, *, keep_all: bool = False) -> ProvenWheel:
         *record_problems(contents, dist_info),
         *payload_problems(package, manifest, contents, _REMEDY),
         *(
-            Problem("neither in the package nor in dist-info", file, f"{package}/…", "", _REMEDY)
+            Problem("neither in the package nor in dist-info", file, f"{package}/…", file, _REMEDY)
             for file in foreign_files(package, contents)
         ),
     ]

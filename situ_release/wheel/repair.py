@@ -83,7 +83,7 @@ def repair_wheel(
             wheel.absolute(), tagged, plat=policy.tag, excluded=excluded, epoch=epoch
         )
         cubins = [entry.filename for entry in bundle.manifest.cubins]
-        raise_all(ToolError, passed_over_problems(passed_over, cubins))
+        raise_all(ToolError, in_wheel(wheel, passed_over_problems(passed_over, cubins)))
         tag = f"{_PYTHON_TAG}-{policy.tag}"
         target = finished / f"{bundle.name.stem}-{tag}.whl"
         _rewrite(repaired, target, bundle, tag, epoch)
