@@ -6,6 +6,7 @@ files of one name in different folders are two files (flashinfer PR #4200 shows 
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,13 +65,10 @@ def read_checksums(data: bytes, where: str) -> Checksums:
     faults = Faults(where)
     digests: dict[str, str] = {}
     lines: dict[str, int] = {}
-    rows = data.split(b"\n")
-    if rows[-1] == b"":
-        rows.pop()
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(io.BytesIO(data), 1):
         place = f"{where}:{number}"
         try:
-            digest, path = _read_line(row)
+            digest, path = _read_line(row.removesuffix(b"\n"))
         except ValueError as error:
             expected, found = error.args
             faults.add(

@@ -1,4 +1,4 @@
-"""Collecting the faults of a document: all are named, a flood of them is cut short."""
+"""Collecting the faults of a document: all are named, but a flood of them ends the reading."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from situ_release.errors import InputError, Problem, raise_all
 
 LIMIT = 100
-"""Problems listed per document; a megabyte of garbage does not become a megabyte of messages."""
+"""Faults after which a document is given up: a megabyte of garbage is not read to its end."""
 
 
 @dataclass(slots=True)
@@ -16,14 +16,23 @@ class Faults:
 
     where: str
     problems: list[Problem] = field(default_factory=list)
-    unlisted: int = 0
 
     def add(self, problem: Problem) -> None:
-        """Note a problem; beyond :data:`LIMIT` only count it."""
-        if len(self.problems) < LIMIT:
-            self.problems.append(problem)
-        else:
-            self.unlisted += 1
+        """Note a problem.
+
+        Raises:
+            InputError: it is the last of :data:`LIMIT`; a further problem says that reading ends.
+        """
+        self.problems.append(problem)
+        if len(self.problems) == LIMIT:
+            end = Problem(
+                "too many faults",
+                self.where,
+                expected="a document that can be read",
+                found=f"{LIMIT} faults, and the rest not read",
+                remedy="replace the file rather than repair it",
+            )
+            raise InputError(*self.problems, end)
 
     def raise_any(self) -> None:
         """Raise every problem at once.
@@ -31,16 +40,6 @@ class Faults:
         Raises:
             InputError: there is at least one.
         """
-        if self.unlisted:
-            self.problems.append(
-                Problem(
-                    "more faults of this kind",
-                    self.where,
-                    expected="none",
-                    found=f"{self.unlisted} beyond the {LIMIT} listed",
-                    remedy="repair those above first",
-                )
-            )
         raise_all(InputError, self.problems)
 
 

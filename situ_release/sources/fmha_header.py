@@ -25,6 +25,7 @@ ARRAY = "sTllmGenFmhaKernelMetaInfos[] = {\n"
 _LIST_NAME = "sTllmGenFmhaKernelMetaInfos"
 _NEEDED = ("mFuncName", "sha256", "mSharedMemBytes", "mThreadsPerCTA", "mSM")
 _STRUCT = re.compile(r"^struct TllmGenFmhaKernelMetaInfo\n\{\n([^{}]{0,10000})\};", re.MULTILINE)
+_ROW = re.compile(r"([^\n]*)(?:\n|\Z)")
 _MEMBER = re.compile(r"(\w+);")
 _ENTRY = re.compile(r"\{ ([^{}\n]*)\},?")
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -54,7 +55,7 @@ def read_fmha_header(data: bytes, text: str, where: str) -> MetadataHeader:
     start = text.index(ARRAY) + len(ARRAY)
     first = text.count("\n", 0, start) + 1
     entries = []
-    for line, row in enumerate(text[start:].split("\n"), first):
+    for line, row in enumerate((match[1] for match in _ROW.finditer(text, start)), first):
         if row == "};":
             break
         entry = _read_row(row, members, line)
