@@ -1,7 +1,7 @@
 """The error tree, which is the exit-code table.
 
-Every expected failure is one of the classes below; its class decides the process's exit code and its
-problems say what is wrong, where, what was expected, what was found and what to do.
+Every expected failure is one of the classes below; its class decides the process's exit code and
+its problems say what is wrong, where, what was expected, what was found and what to do.
 Anything else that escapes a command is a bug (exit code 70).
 """
 

@@ -1,4 +1,4 @@
-"""Where the tool's own data lies: beside the sources in a checkout, inside the package once installed."""
+"""Where the tool's own data lies: beside the sources, or inside the package once installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DATA = _PACKAGE / "data"
 
 
 def _data_folder(name: str) -> Path:
-    # An installed package carries the folder inside; a checkout (or editable install) has it on top.
+    # An installed package carries the folder inside, a checkout has it on top.
     installed = DATA / name
     return installed if installed.is_dir() else _CHECKOUT / name
 

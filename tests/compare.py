@@ -1,4 +1,4 @@
-"""A rebuilt wheel against the published one, read with zipfile alone and not with the tool itself."""
+"""A rebuilt wheel against the published one, read with zipfile and not with the tool itself."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def main() -> None:
         wheel = published()
     except NotFetchedError as error:
         print(f"The published wheel cannot be fetched: {error}")
-        print("The same on a SYNTHETIC bundle of 8 small cubins follows; it proves the commands only.")
+        print(
+            "The same on a SYNTHETIC bundle of 8 small cubins follows; it proves the commands only."
+        )
         wheel, recipe = synthetic_release(FOLDER / "synthetic")
     run = rebuild(wheel, FOLDER, recipe)
     rows = compare_wheels(wheel, run.wheel)

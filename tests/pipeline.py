@@ -1,4 +1,4 @@
-"""The five commands on one wheel, as a maintainer types them, each timed and its memory measured."""
+"""The five commands on one wheel, as a maintainer types them, with time and memory of each."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run_measured(command: list[str], quiet: bool) -> tuple[int, float, float]:
     actions = []
     if quiet:
         null = os.open(os.devnull, os.O_WRONLY)
-        actions = [(os.POSIX_SPAWN_DUP2, null, 1)]
+        actions = [(os.POSIX_SPAWN_DUP2, null, stream) for stream in (1, 2)]
     pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
     if quiet:
         os.close(null)
@@ -79,5 +79,6 @@ def _step(command: str, arguments: list[str], quiet: bool) -> Step:
     program = [sys.executable, "-m", "situ_release", command, *arguments]
     code, seconds, peak = run_measured(program, quiet)
     if code:
-        raise SystemExit(f"situ-release {command} failed with exit code {code}")
+        hint = f": {' '.join(program)}" if quiet else ""
+        raise SystemExit(f"situ-release {command} failed with exit code {code}{hint}")
     return Step(command, seconds, peak)

@@ -1,8 +1,8 @@
-"""Proof that header, checksums, files and runner mean the same cubins, and that each is what it says.
+"""Proof that header, checksums, files and runner mean the same cubins.
 
-For every selected kernel the metadata header's SHA-256, the line in ``checksums.txt``, the file's own
-and the one the runner was compiled with must be one digest; the cubin must be device code for the
-architecture in its name and hold the kernel. All disagreements are collected before raising.
+For every selected kernel the metadata header's SHA-256, the line in ``checksums.txt``, the file's
+own and the one the runner was compiled with must be one digest; the cubin must be device code for
+the architecture in its name and hold the kernel. All disagreements are collected before raising.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from situ_release.bundle.selection import SelectedKernel, Selection
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.sources.cubin import Cubin, read_cubin
-from situ_release.sources.pool import Pool
 from situ_release.sources.kernel_table import KernelTable
+from situ_release.sources.pool import Pool
 
 _ARCH = re.compile(r"sm(\d+)([af]?)")
 
@@ -65,15 +65,13 @@ def agree(selection: Selection, pool: Pool, table: KernelTable) -> tuple[AgreedC
             continue
         problems.extend(content_problems(kernel.name, kernel.family.arch, cubin, where))
         entry = pool.header.by_name[kernel.name]
-        agreed.append(
-            AgreedCubin(kernel, path, data, digest, cubin, entry.shared_memory_bytes)
-        )
+        agreed.append(AgreedCubin(kernel, path, data, digest, cubin, entry.shared_memory_bytes))
     raise_all(InputError, problems)
     return tuple(agreed)
 
 
 def arch_text(cubin: Cubin) -> str:
-    """What a cubin is compiled for, as far as the file tells: ``sm_103 (architecture-specific)``."""
+    """What a cubin is compiled for, as far as it tells: ``sm_103 (architecture-specific)``."""
     suffix = {True: " (architecture-specific)", False: " (not architecture-specific)", None: ""}
     return f"sm_{cubin.sm}{suffix[cubin.arch_specific]}"
 

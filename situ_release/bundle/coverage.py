@@ -105,9 +105,7 @@ class CoverageModel:
             sm: SM number.
             bundled: SHA-256 of the bundled cubins by kernel name.
         """
-        contracts = tuple(
-            self._cover(contract, sm, bundled) for contract in self.recipe.contracts
-        )
+        contracts = tuple(self._cover(contract, sm, bundled) for contract in self.recipe.contracts)
         reachable = {name for item in contracts for name in item.selectable}
         return DeviceCoverage(
             sm,
@@ -116,9 +114,7 @@ class CoverageModel:
             tuple(sorted(set(bundled) - reachable)),
         )
 
-    def _cover(
-        self, contract: Contract, sm: int, bundled: Mapping[str, str]
-    ) -> ContractCoverage:
+    def _cover(self, contract: Contract, sm: int, bundled: Mapping[str, str]) -> ContractCoverage:
         tiles = self._tiles(contract, sm)
         first, second = gemms(contract, self._gated_act(contract))
         selectable: set[str] = set()

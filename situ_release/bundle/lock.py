@@ -72,12 +72,14 @@ def load_lock(recipe: Path) -> Lock | None:
 
 def lock_of(manifest: Manifest, recipe: str) -> Lock:
     """The lock that calls the binaries of a manifest reviewed."""
-    return Lock(
-        schema=1,
-        recipe=recipe,
-        package_version=manifest.package_version,
-        runner_sha256=manifest.runner.sha256,
-        cubins={entry.filename: entry.sha256 for entry in manifest.cubins},
+    return Lock.model_validate(
+        {
+            "schema": 1,
+            "recipe": recipe,
+            "package_version": manifest.package_version,
+            "runner_sha256": manifest.runner.sha256,
+            "cubins": {entry.filename: entry.sha256 for entry in manifest.cubins},
+        }
     )
 
 

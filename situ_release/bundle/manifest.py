@@ -1,8 +1,9 @@
 """``manifest.json``: what a bundle says about itself.
 
-Schema version 1 is the published one; situ-release keeps each of its keys and meanings and adds keys
-at the top level and inside the objects of ``cubins`` and ``runner`` only. Every added key is optional
-here, because published wheels do not have it. Sizes are bytes, digests lower-case hexadecimal SHA-256.
+Schema version 1 is the published one; situ-release keeps each of its keys and meanings and adds
+keys at the top level and inside the objects of ``cubins`` and ``runner`` only. Every added key is
+optional here, because published wheels do not have it. Sizes are bytes, digests lower-case
+hexadecimal SHA-256.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from situ_release.bundle.recipe import Recipe, RunnerPolicy
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.sources.runner import Runner, read_runner
 
+
 def read_module(path: Path) -> tuple[bytes, Runner]:
     """The module's bytes and what they say.
 
@@ -59,7 +60,7 @@ def check_module(
 
 
 def missing_exports(runner: Runner, policy: RunnerPolicy) -> list[str]:
-    """Entry points and C functions that the recipe wants exported and the runner does not export."""
+    """Entry points and C functions that the recipe wants and the runner does not export."""
     return [name for name in policy.ffi_symbols if name not in runner.ffi_exports] + [
         name for name in policy.c_symbols if name not in runner.exports
     ]

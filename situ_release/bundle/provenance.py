@@ -1,8 +1,8 @@
-"""Where a bundle's content comes from, and when: facts of the sources, claims, and declared fields.
+"""Where a bundle's content comes from, and when: facts of the sources, claims, declared fields.
 
-Claims (what a published wheel's manifest said of the originals) are used only from a marked pool, and
-only where the recovered source cannot tell itself. Declared fields come from the recipe; a claim that
-contradicts one is an error.
+Claims (what a published wheel's manifest said of the originals) are used only from a marked pool,
+and only where the recovered source cannot tell itself. Declared fields come from the recipe; a claim
+that contradicts one is an error.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def _common_marker(snapshot: Snapshot, pool: Pool) -> RecoveredMarker | None:
         return ours
 
     def origin(marker: RecoveredMarker | None) -> str:
-        return f"recovered from {marker.wheel} ({marker.wheel_sha256[:12]}…)" if marker else "original"
+        return (
+            f"recovered from {marker.wheel} ({marker.wheel_sha256[:12]}…)" if marker else "original"
+        )
 
     raise InputError.of(
         "pool and snapshot do not have one origin",
@@ -86,7 +88,9 @@ def _common_marker(snapshot: Snapshot, pool: Pool) -> RecoveredMarker | None:
 
 def _check_claims(recipe: Recipe, claims: RecoveredClaims) -> None:
     problems = []
-    stated = {"runner.build_mode": (recipe.runner.build_mode, claims.build_mode)}
+    stated: dict[str, tuple[str | None, str | None]] = {
+        "runner.build_mode": (recipe.runner.build_mode, claims.build_mode)
+    }
     for key, value in claims.branches.items():
         stated[f"provenance.declared.{key}"] = (recipe.provenance.declared.get(key), value)
     for key, (declared, claimed) in stated.items():

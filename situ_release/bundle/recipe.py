@@ -1,13 +1,12 @@
 """The recipe: everything that makes one bundle differ from another, as data.
 
-A recipe is a closed TOML document; an unknown key is an error that names it. Its JSON Schema ships as
-``data/schemas/recipe.schema.json``.
+A recipe is a closed TOML document; an unknown key is an error that names it. Its JSON Schema ships
+as ``data/schemas/recipe.schema.json``.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,14 +25,9 @@ from pydantic import (
     model_validator,
 )
 
-from situ_release import resources
+from situ_release import resources, toml
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULT_RECIPE = "kimi-k3-situ"
 
@@ -329,25 +323,7 @@ def load_recipe(name_or_path: str = DEFAULT_RECIPE) -> LoadedRecipe:
         InputError: unreadable, not TOML, or not a recipe; every wrong key is listed.
     """
     path = recipe_path(name_or_path)
-    try:
-        data = path.read_bytes()
-        document = tomllib.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise InputError.of(
-            "cannot read the recipe",
-            path,
-            expected="a readable TOML file",
-            found=error.strerror or str(error),
-            remedy="check the path",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError.of(
-            "the recipe is not valid TOML",
-            path,
-            expected="UTF-8 TOML",
-            found=str(error) or type(error).__name__,
-            remedy="correct the file",
-        ) from error
+    data, document = toml.load(path, "recipe")
     try:
         recipe = Recipe.model_validate(document)
     except ValidationError as error:

@@ -1,7 +1,7 @@
 """Selection: which kernels of a metadata table belong in a bundle, and why.
 
-A kernel belongs to a family when whole tokens of its name say so: the data types before the tile, the
-gated activation and the architecture. Nothing is matched by substring.
+A kernel belongs to a family when whole tokens of its name say so: the data types before the tile,
+the gated activation and the architecture. Nothing is matched by substring.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def select(names: Iterable[str], recipe: Recipe, where: str) -> Selection:
         where: the table, used in errors.
 
     Raises:
-        InputError: a family has another number of kernels than the recipe says, or a kernel fits two
+        InputError: a family has another number of kernels than the recipe says, or a kernel fits
+        two
             families; all at once.
     """
     by_tokens: dict[tuple[str, str, str], list[Family]] = {}
@@ -95,9 +96,9 @@ def select(names: Iterable[str], recipe: Recipe, where: str) -> Selection:
         key = (family.dtypes, family.gated_act, family.arch)
         by_tokens.setdefault(key, []).append(family)
 
-    kernels = []
-    unknown = []
-    problems = []
+    kernels: list[SelectedKernel] = []
+    unknown: list[Problem] = []
+    problems: list[Problem] = []
     for name in names:
         try:
             kernel = parse(name)

@@ -1,4 +1,4 @@
-"""Staging: snapshot, pool and module become a payload project with its manifest, or nothing does."""
+"""Staging: snapshot, pool and module become a payload project with its manifest, or nothing."""
 
 from __future__ import annotations
 
@@ -220,7 +220,9 @@ def _warnings(
     elif snapshot.commit is None:
         warnings.append("the snapshot is no git checkout: its commit is not recorded")
     if snapshot.dirty:
-        warnings.append("the snapshot has uncommitted changes: its commit does not tell its content")
+        warnings.append(
+            "the snapshot has uncommitted changes: its commit does not tell its content"
+        )
     declared = recipe.provenance.declared.get("flashinfer_branch")
     if snapshot.branch is not None and declared is not None and snapshot.branch != declared:
         warnings.append(

@@ -1,31 +1,25 @@
 """Which kernels a runner can select: an emulation of its host code, from kernel names alone.
 
-A tactic is a pair ``(tile_n, config)``; ``config = i1 * n2 + i2`` counts the FC1 and FC2 kernels that
-pass for that tile, in the order of the runner's table. What differs between runner versions is data:
-``data/tactic_rules/<name>.toml``. Source: the batched-GEMM and fused-MoE runners of FlashInfer 0.6.13;
-checked against the real runner's lists on sm_90, sm_100, sm_103 and sm_120.
+A tactic is a pair ``(tile_n, config)``; ``config = i1 * n2 + i2`` counts the FC1 and FC2 kernels
+that pass for that tile, in the order of the runner's table. What differs between runner versions is
+data: ``data/tactic_rules/<name>.toml``. Source: the batched-GEMM and fused-MoE runners of
+FlashInfer 0.6.13; checked against the real runner's lists on sm_90, sm_100, sm_103 and sm_120.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from situ_release import resources
+from situ_release import resources, toml
 from situ_release.bundle.recipe import Contract, validation_problems
 from situ_release.errors import InputError
 from situ_release.sources.kernel_name import KernelName
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SCALE_BLOCK = 32
 """Elements of K that share one scale factor in MXFP4 and MXFP8."""
@@ -130,8 +124,9 @@ def load_rules(name: str) -> TacticRules:
             remedy="name the rules of the runner's version, or add a file for it",
         )
     path = resources.DATA / "tactic_rules" / f"{name}.toml"
+    _, document = toml.load(path, "file of tactic rules")
     try:
-        return TacticRules.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return TacticRules.model_validate(document)
     except ValidationError as error:
         raise InputError(*validation_problems(error, str(path), "tactic rules")) from error
 
@@ -264,9 +259,7 @@ def tactics(
 ) -> list[tuple[int, int]]:
     """The runner's list of valid tactics for a token count, in its order."""
     return [
-        pair
-        for tile in offered_tiles(rules, contract, tokens)
-        for pair in tiles[tile].tactics()
+        pair for tile in offered_tiles(rules, contract, tokens) for pair in tiles[tile].tactics()
     ]
 
 

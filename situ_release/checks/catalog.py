@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from functools import cache
 
-from situ_release import resources
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from situ_release import resources, toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +26,18 @@ class CheckText:
 @cache
 def catalog() -> dict[str, CheckText]:
     """The texts by check id, in report order."""
-    text = (resources.DATA / "checks.toml").read_text(encoding="utf-8")
+    _, texts = toml.load(resources.DATA / "checks.toml", "file of check texts")
     return {
         check_id: CheckText(entry["title"], tuple(entry["causes"]), entry["remedy"])
-        for check_id, entry in tomllib.loads(text).items()
+        for check_id, entry in texts.items()
     }
 
 
 def markdown() -> str:
-    """The README's section about checks: one paragraph per id."""
+    """The documentation of the checks, a section for each, in report order."""
     lines = []
     for check_id, text in catalog().items():
-        lines += [f"#### `{check_id}`", "", f"{text.title}.", "", "Usual causes:", ""]
+        lines += [f"## {check_id}", "", f"{text.title}.", "", "Usual causes:", ""]
         lines += [f"- {cause}" for cause in text.causes]
         lines += ["", f"What to do: {text.remedy}.", ""]
     return "\n".join(lines)

@@ -14,7 +14,12 @@ from situ_release.cli.commands import COMMANDS
 from situ_release.cli.console import Console
 from situ_release.errors import Problem, UsageError
 
-GLOBAL_FLAGS = {"--json": "json_output", "-v": "verbose", "--verbose": "verbose", "--debug": "debug"}
+GLOBAL_FLAGS = {
+    "--json": "json_output",
+    "-v": "verbose",
+    "--verbose": "verbose",
+    "--debug": "debug",
+}
 """Flags that may stand anywhere on the command line."""
 
 app = typer.Typer(
@@ -25,13 +30,15 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich would double the start-up time
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 faults found; 2 usage; 3 input; 4 host cannot; 5 tool failed; 70 bug.",
+    epilog="Exit codes: 0 done; 1 faults; 2 usage; 3 input; 4 host cannot; 5 tool failed; 70 bug.",
 )
 
 
 @app.callback()
 def _global_options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.")
+    ] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="One JSON object on stdout, human text on stderr.")
     ] = False,
@@ -80,7 +87,9 @@ def main(arguments: list[str] | None = None) -> None:
                 found=" ".join(words),
                 remedy=f"see `{program} --help`",
             )
-            command.report_failure(console, name or "situ-release", UsageError.exit_code, (problem,))
+            command.report_failure(
+                console, name or "situ-release", UsageError.exit_code, (problem,)
+            )
         code = UsageError.exit_code
     raise SystemExit(code or 0)
 

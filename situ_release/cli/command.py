@@ -65,7 +65,8 @@ def execute(command: str, work: Callable[[Console], Outcome]) -> None:
     """Run ``work`` and leave the process with its exit code; no expected failure is a traceback."""
     console = current
     try:
-        outcome = work(console)
+        with console.working(command):
+            outcome = work(console)
     except SituReleaseError as error:
         report_failure(console, command, error.exit_code, error.problems, error.log_tail)
         raise typer.Exit(error.exit_code) from None

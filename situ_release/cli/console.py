@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
 from situ_release.text import printable
@@ -58,6 +59,17 @@ class Console:
     def marked(self, meaning: str, mark: str, text: str) -> None:
         """A line that begins with a coloured mark."""
         self._human.write(f"{self.style(meaning, printable(mark))}{printable(text)}\n")
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """A spinner on stderr while something takes long; on a terminal only."""
+        if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+            yield
+            return
+        from rich.console import Console as Terminal
+
+        with Terminal(stderr=True).status(f"{text} …"):
+            yield
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Columns padded to their widest cell; numbers are aligned right."""

@@ -1,7 +1,7 @@
 """The JSON fields of each command, as typed records; the JSON Schemas are generated from them.
 
-Paths are as given on the command line or below it; sizes are bytes; digests are SHA-256 in lower-case
-hexadecimal.
+Paths are as given on the command line or below it; sizes are bytes; digests are SHA-256 in
+lower-case hexadecimal.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FamilyOutput:
 
 @dataclass(frozen=True)
 class LockOutput:
-    """How the staged binaries compare with the reviewed ones; ``matches`` is null without a lock."""
+    """Staged against reviewed binaries; ``matches`` is null without a lock."""
 
     path: str
     matches: bool | None
@@ -214,7 +214,7 @@ class TacticListOutput:
 
 @dataclass(frozen=True)
 class SmokeOutput:
-    """Fields of ``gpu-smoke``: those of the evidence document, flat; ``device`` is null without one."""
+    """Fields of ``gpu-smoke``, as in the evidence document; ``device`` is null without one."""
 
     wheel_sha256: str
     runner_sha256: str

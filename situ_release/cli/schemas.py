@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from situ_release import resources
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -29,7 +32,7 @@ def document_schemas() -> dict[str, dict[str, Any]]:
     from situ_release.smoke.evidence import Evidence
     from situ_release.sources.marker import RecoveredMarker
 
-    models = {
+    models: dict[str, type[BaseModel]] = {
         "recipe": Recipe,
         "lock": Lock,
         "manifest": Manifest,

@@ -7,7 +7,7 @@ have thousands of files beside the few hundred that go into a bundle.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -180,26 +180,44 @@ class Pool:
         Raises:
             InputError: every header that is missing, not listed, or has another digest.
         """
-        stated = {p: d for p, d in self.checksums.digests.items() if p.startswith(f"{INCLUDE}/")}
+        self._verify(INCLUDE, lambda name: True)
+
+    def verify_all(self) -> None:
+        """Compare all cubins and everything in ``include`` with ``checksums.txt``, both ways.
+
+        Raises:
+            InputError: every file that is missing, not listed, or has another digest.
+        """
+        self._verify("", lambda name: name.endswith(FILE_SUFFIX))
+        self.verify_includes()
+
+    def _verify(self, folder: str, counts: Callable[[str], bool]) -> None:
+        stated = {
+            path: digest
+            for path, digest in self.checksums.digests.items()
+            if path.startswith(f"{folder}/" if folder else "") and counts(path)
+        }
         present = {
-            join(folder, name) for folder, found in self.files.walk(INCLUDE) for name in found.files
+            join(place, name)
+            for place, found in self.files.walk(folder)
+            for name in found.files
+            if counts(name)
         }
         problems = [
-            self._include_problem(path, "a line in checksums.txt", "none")
+            self._disagreement(path, "a line in checksums.txt", "none")
             for path in sorted(present - stated.keys())
         ]
         for path, digest in sorted(stated.items()):
             if path not in present:
-                problems.append(self._include_problem(path, f"SHA-256 {digest}", "no such file"))
+                problems.append(self._disagreement(path, f"SHA-256 {digest}", "no such file"))
             elif (found := sha256_bytes(self.files.read(path))) != digest:
-                problems.append(
-                    self._include_problem(path, f"SHA-256 {digest} as in checksums.txt", found)
-                )
+                expected = f"SHA-256 {digest} as in checksums.txt"
+                problems.append(self._disagreement(path, expected, found))
         raise_all(InputError, problems)
 
-    def _include_problem(self, path: str, expected: str, found: str) -> Problem:
+    def _disagreement(self, path: str, expected: str, found: str) -> Problem:
         remedy = "take headers, checksums.txt and cubins from one and the same pool"
-        what = "header and checksums.txt disagree"
+        what = "file and checksums.txt disagree"
         return Problem(what, self.files.place(path), expected, found, remedy)
 
 

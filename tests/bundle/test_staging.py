@@ -224,7 +224,9 @@ def test_cubins_must_be_what_they_say(inputs: MiniInputs, data: bytes, words: st
         ({"undefined": ["TVMFFIThere", "nowhere_to_be_found"]}, "nowhere_to_be_found"),
     ],
 )
-def test_module_must_be_the_runner(inputs: MiniInputs, knobs: dict[str, object], words: str) -> None:
+def test_module_must_be_the_runner(
+    inputs: MiniInputs, knobs: dict[str, object], words: str
+) -> None:
     inputs.compile(**knobs)
     assert words in "\n".join(map(str, refused(inputs)))
 
@@ -343,7 +345,7 @@ def test_the_current_folder_is_never_replaced(
 ) -> None:
     inputs.stage()
     monkeypatch.chdir(inputs.out)
-    (problem,) = refused(inputs, out=Path("."))
+    (problem,) = refused(inputs, out=Path())
     assert "current directory" in problem.found
 
 

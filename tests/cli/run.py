@@ -32,7 +32,7 @@ class Result:
 
 
 def situ(*arguments: object, cwd: Path | None = None, **environment: str | None) -> Result:
-    """Run ``situ-release`` with ``arguments``; an environment value of None removes the variable."""
+    """Run ``situ-release``; an environment value of None removes the variable."""
     env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
     env.pop("SOURCE_DATE_EPOCH", None)
     for name, value in environment.items():

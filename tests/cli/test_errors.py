@@ -1,7 +1,8 @@
 """The golden table of provoked errors: one line each, what, where, expected, found, what to do.
 
-``errors.golden`` holds, per case, the exit code and the line with the test's folder as ``{tmp}`` and digests as ``{hash}``. To
-renew it after a deliberate change: ``SITU_RENEW_GOLDEN=1 pytest tests/cli/test_errors.py -n 0``.
+``errors.golden`` holds, per case, the exit code and the line with the test's folder as ``{tmp}``
+and digests as ``{hash}``. To renew it after a deliberate change: ``SITU_RENEW_GOLDEN=1 pytest
+tests/cli/test_errors.py -n 0``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -285,7 +286,7 @@ def test_the_table_is_large_enough() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _renew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _renew(tmp_path_factory: pytest.TempPathFactory) -> None:
     if os.environ.get("SITU_RENEW_GOLDEN"):
         rows = []
         for name, run in CASES.items():
@@ -293,5 +294,3 @@ def _renew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             result = run(tmp)
             rows.append(f"{name}\t{result.code}\t{_error_line(result, tmp)}\n")
         GOLDEN.write_text("".join(rows))
-    yield
-

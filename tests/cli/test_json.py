@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from situ_release import canonical, resources
 from situ_release.cli.schemas import all_schemas
 from tests.cli.run import situ
+from tests.regenerate import CHECKS, checks_page
 from tests.synth.inputs import FFI_SYMBOLS, MiniInputs, make_inputs
 from tests.synth.wheel import make_wheel
 
@@ -28,6 +29,10 @@ def test_shipped_schemas_are_the_generated_ones() -> None:
         Draft202012Validator.check_schema(schema)
         shipped = (folder / f"{name}.schema.json").read_text(encoding="utf-8")
         assert shipped == canonical.dumps(schema), f"{name}: run `make schemas`"
+
+
+def test_checks_page_is_the_generated_one() -> None:
+    assert CHECKS.read_text(encoding="utf-8") == checks_page(), "run `make schemas`"
 
 
 def test_flow(inputs: MiniInputs, tmp_path: Path) -> None:
@@ -78,7 +83,9 @@ def test_faults_are_exit_1(tmp_path: Path) -> None:
 
 
 def test_every_problem_is_listed(inputs: MiniInputs) -> None:
-    inputs.compile(ffi_symbols=FFI_SYMBOLS, table=[(name, "0" * 64) for name in inputs.pool.kernels])
+    inputs.compile(
+        ffi_symbols=FFI_SYMBOLS, table=[(name, "0" * 64) for name in inputs.pool.kernels]
+    )
     result = situ(*inputs.command(), "--json")
     assert len(result.json["errors"]) == len(inputs.pool.kernels)
     assert result.json["error"] == result.json["errors"][0]

@@ -40,7 +40,9 @@ def test_staged_families(run: Run, tmp_path: Path) -> None:
     assert document["generated_at"] == "2026-07-26T10:22:01.948560+00:00"
 
 
-def test_rebuilt_twice_gives_the_same_bytes(published_wheel: Path, run: Run, tmp_path: Path) -> None:
+def test_rebuilt_twice_gives_the_same_bytes(
+    published_wheel: Path, run: Run, tmp_path: Path
+) -> None:
     mask = os.umask(0o077)
     try:
         again = rebuild(published_wheel, tmp_path, quiet=True)

@@ -13,10 +13,13 @@ from situ_release.cli.wheel_outcome import wheel_outcome
 
 
 def build(
-    payload: Annotated[
-        Path, typer.Option(help="Payload project that stage-assets wrote.")
-    ] = Path("build") / DEFAULT_RECIPE,
-    outdir: Annotated[Path, typer.Option(help="Folder for the raw wheel.")] = Path("wheelhouse/raw"),
+    payload: Annotated[Path, typer.Option(help="Payload project that stage-assets wrote.")] = Path(
+        "build"
+    )
+    / DEFAULT_RECIPE,
+    outdir: Annotated[Path, typer.Option(help="Folder for the raw wheel.")] = Path(
+        "wheelhouse/raw"
+    ),
 ) -> None:
     """Build the wheel of a payload project (PEP 517, no index, reproducible)."""
 

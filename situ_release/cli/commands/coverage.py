@@ -12,9 +12,9 @@ from situ_release.cli.console import Console
 from situ_release.text import size_text
 
 if TYPE_CHECKING:
+    from situ_release.bundle.coverage import DeviceCoverage
     from situ_release.cli.output import DeviceOutput, TacticListOutput
-
-DEFAULT_SMS = (90, 100, 103, 120)
+    from situ_release.wheel.cover import WheelCoverage
 
 
 def coverage(
@@ -82,7 +82,7 @@ def _coverage(
     )
 
 
-def _device(device, covered) -> DeviceOutput:  # type: ignore[no-untyped-def]
+def _device(device: DeviceCoverage, covered: WheelCoverage) -> DeviceOutput:
     from situ_release.cli.output import ContractOutput, DeviceOutput
 
     return DeviceOutput(

@@ -58,15 +58,12 @@ def _outcome(report: SmokeReport) -> Outcome:
         if host is not None:
             device = host.devices[0]
             console.line(
-                f"device: {device.name}, sm_{device.sm}, driver {host.driver_version or 'unknown'}, "
-                f"CUDA {host.runtime_cuda}"
+                f"device: {device.name}, sm_{device.sm}, "
+                f"driver {host.driver_version or 'unknown'}, CUDA {host.runtime_cuda}"
             )
         console.table(
             ["tier", "contract", "tokens", "status", "figures"],
-            [
-                [c.tier, c.contract, c.tokens, c.status, _figures(c.figures)]
-                for c in evidence.cases
-            ],
+            [[c.tier, c.contract, c.tokens, c.status, _figures(c.figures)] for c in evidence.cases],
         )
         for tier in evidence.tiers:
             meaning = {"pass": "pass", "fail": "fail"}.get(tier.status, "warn")

@@ -43,9 +43,12 @@ def stage_assets(
     check_pool: Annotated[
         bool, typer.Option("--check-pool", help="Also hash the pool's files that are not selected.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, write nothing.")
+    ] = False,
     explain: Annotated[
-        Optional[str], typer.Option(metavar="KERNEL", help="Say which rule takes or refuses a kernel.")
+        Optional[str],
+        typer.Option(metavar="KERNEL", help="Say which rule takes or refuses a kernel."),
     ] = None,
 ) -> None:
     """Select the recipe's kernels, prove that the sources agree, write the payload project."""
