@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from situ_release.bundle.recipe import Family, Recipe
-from situ_release.bundle.selection import refusals
 from situ_release.checks.context import Context
 from situ_release.checks.model import Finding, fail
 from situ_release.errors import InputError
@@ -23,6 +22,7 @@ from situ_release.sources.kernel_name import (
 def counts(context: Context) -> Iterator[Finding]:
     """Every cubin belongs to one family, in that family's role, and the counts are the recipe's."""
     recipe, package = context.recipe, context.package
+    families = _families(recipe)
     selected: Counter[str] = Counter()
     for entry in context.manifest.cubins:
         member = f"{package}/{entry.path}"
@@ -34,7 +34,7 @@ def counts(context: Context) -> Iterator[Finding]:
             for problem in error.problems:
                 yield fail(member, problem.what, expected=problem.expected, found=problem.found)
             continue
-        family = _family_of(kernel, recipe)
+        family = families.get(_key(kernel))
         if family is None:
             yield fail(
                 member,
@@ -70,7 +70,7 @@ def counts(context: Context) -> Iterator[Finding]:
 
 def complete(context: Context) -> Iterator[Finding]:
     """Every kernel of the runner's table that belongs to a family is bundled."""
-    recipe = context.recipe
+    families = _families(context.recipe)
     bundled = {
         entry.filename
         for entry in context.manifest.cubins
@@ -78,17 +78,17 @@ def complete(context: Context) -> Iterator[Finding]:
     }
     # The part of a kernel's name before its tile is the family's data types, so most of the table
     # need not be parsed.
-    prefixes = tuple(f"{KERNEL_PREFIX}{family.dtypes}_t" for family in recipe.families)
+    prefixes = tuple(f"{KERNEL_PREFIX}{family.dtypes}_t" for family in families.values())
     for name in context.runner.kernel_table.digests:
-        if not name.startswith(prefixes):
+        if not name.startswith(prefixes) or cubin_filename(name) in bundled:
             continue
         try:
-            family = _family_of(parse(name), recipe)
+            family = families.get(_key(parse(name)))
         except InputError as error:
             for problem in error.problems:
                 yield fail(name, problem.what, expected=problem.expected, found=problem.found)
             continue
-        if family is not None and cubin_filename(name) not in bundled:
+        if family is not None:
             yield fail(
                 f"{FILE_PREFIX}{name.removeprefix(KERNEL_PREFIX)}.cubin",
                 f"a kernel of family {family.name} that the runner was compiled with is missing",
@@ -97,5 +97,10 @@ def complete(context: Context) -> Iterator[Finding]:
             )
 
 
-def _family_of(kernel: KernelName, recipe: Recipe) -> Family | None:
-    return next((family for family in recipe.families if not refusals(kernel, family)), None)
+def _families(recipe: Recipe) -> dict[tuple[str, str, str], Family]:
+    """The recipe's families by what the tokens of a kernel's name say."""
+    return {(family.dtypes, family.gated_act, family.arch): family for family in recipe.families}
+
+
+def _key(kernel: KernelName) -> tuple[str, str, str]:
+    return kernel.dtype_family, kernel.gated_act or "", kernel.sm

@@ -47,28 +47,48 @@ def without_provider(runner: Runner, recipe: Recipe) -> Iterator[tuple[Undefined
             if fnmatchcase(symbol.name, pattern)
         ]
         if not owners:
-            yield symbol, "the libraries it needs, and no rule of the recipe names another provider"
+            yield symbol, "the libraries it needs, and the recipe names no other provider"
         for owner in owners:
-            version, exports = _exports(owner)
-            if symbol.name not in exports:
-                yield symbol, f"{owner} {version}".rstrip()
+            provider = _provider(owner)
+            if not provider.defines(symbol.name):
+                yield symbol, f"{owner} {provider.version}"
+
+
+class _Provider:
+    """An installed distribution; its libraries are read one by one until a symbol is found."""
+
+    def __init__(self, version: str, libraries: Iterator[frozenset[str]]) -> None:
+        self.version = version
+        self._unread = libraries
+        self._exports: set[str] = set()
+
+    def defines(self, name: str) -> bool:
+        """Whether one of its libraries exports a symbol of that name."""
+        while name not in self._exports:
+            library = next(self._unread, None)
+            if library is None:
+                return False
+            self._exports |= library
+        return True
 
 
 @cache
-def _exports(name: str) -> tuple[str, frozenset[str]]:
-    """Version and exported symbols of an installed distribution's shared libraries."""
+def _provider(name: str) -> _Provider:
     try:
         package = distribution(name)
     except PackageNotFoundError:
-        return "(not installed beside situ-release)", frozenset()
-    exports: set[str] = set()
-    for file in package.files or ():
-        if not file.name.startswith("lib") or not file.name.endswith(".so"):
-            continue
-        path = Path(str(package.locate_file(file)))
-        try:
-            dynamic = read_dynamic(read_elf(path.read_bytes(), str(path)))
-        except (InputError, OSError):
-            continue
-        exports.update(symbol.name for symbol in dynamic.symbols if symbol.section)
-    return package.version, frozenset(exports)
+        return _Provider("(not installed beside situ-release)", iter(()))
+    paths = [
+        Path(str(package.locate_file(file)))
+        for file in package.files or ()
+        if file.name.startswith("lib") and file.name.endswith(".so")
+    ]
+    return _Provider(package.version, map(_exports, paths))
+
+
+def _exports(library: Path) -> frozenset[str]:
+    try:
+        dynamic = read_dynamic(read_elf(library.read_bytes(), str(library)))
+    except (InputError, OSError):
+        return frozenset()
+    return frozenset(symbol.name for symbol in dynamic.symbols if symbol.section)
