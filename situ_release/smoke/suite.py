@@ -17,6 +17,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from situ_release import __version__
+from situ_release.bundle.coverage import CoverageModel
 from situ_release.bundle.recipe import LoadedRecipe, Recipe
 from situ_release.errors import HostError, Problem, UsageError
 from situ_release.smoke.child import FaultError
@@ -34,7 +35,7 @@ from situ_release.smoke.evidence import (
 )
 from situ_release.smoke.supervise import Event, Outcome, run_child, tvm_ffi_version
 from situ_release.smoke.unpack import UnpackedWheel, unpacked
-from situ_release.sources.runner import read_runner
+from situ_release.sources.runner import Runner, read_runner
 
 TIERS = ("load",)
 """Every tier, in the order they run."""
@@ -44,6 +45,9 @@ LOAD_TOKENS = (1, 128, 4096)
 
 PROBE_LIMIT_S = 60.0
 LOAD_LIMIT_S = 120.0
+
+Tactic = tuple[int, int]
+"""``(tile_n, config)``, as the runner numbers them."""
 
 Progress = Callable[[str, str], None]
 """Called with a tier's name and the step it begins, from another thread."""
@@ -102,7 +106,8 @@ def run_smoke(
         )
     started = datetime.now(timezone.utc)
     with unpacked(wheel, recipe.recipe.package.import_name) as bundle:
-        run = _Run(bundle, recipe.recipe, on_progress or (lambda tier, step: None))
+        runner = read_runner(bundle.runner, f"{wheel}: {bundle.manifest.runner.path}")
+        run = _Run(bundle, runner, recipe.recipe, on_progress or (lambda tier, step: None))
         run.all(tiers)
         evidence = Evidence(
             schema="situ-release/evidence/1",
@@ -145,6 +150,7 @@ class _Run:
     """The state of one run: what has been found so far."""
 
     bundle: UnpackedWheel
+    runner: Runner
     recipe: Recipe
     on_progress: Progress
     host: HostFacts | None = None
@@ -155,7 +161,7 @@ class _Run:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def all(self, tiers: Sequence[str]) -> None:
-        lacking = list(_library_problems(self.bundle, self.recipe))
+        lacking = list(_library_problems(self.runner, self.recipe))
         probe = self._child("probe", self._probe_request(), PROBE_LIMIT_S)
         for name in (name for name in TIERS if name in tiers):
             if lacking or probe.problems:
@@ -168,25 +174,34 @@ class _Run:
 
     def _load(self) -> None:
         outcome = self._child("load", self._load_request(), LOAD_LIMIT_S)
-        answers = outcome.select("tactics")
-        for answer in answers:
-            self.cases.append(
-                Case(
-                    tier="load",
-                    contract=answer["contract"],
-                    tokens=answer["tokens"],
-                    status="pass",
-                    figures={
-                        "tactics": len(answer["tactics"]),
-                        "smallest_tile": min(tile for tile, _ in answer["tactics"]),
-                        "largest_tile": max(tile for tile, _ in answer["tactics"]),
-                    },
-                )
+        problems = list(outcome.problems)
+        model = CoverageModel(self.recipe, self.runner.kernel_table)
+        for answer in outcome.select("tactics"):
+            pairs = [(tile, config) for tile, config in answer["tactics"]]
+            contract, tokens = model.contract(answer["contract"]), answer["tokens"]
+            predicted = model.tactics(contract, self._device_sm(), tokens)
+            if pairs != predicted:
+                problems.append(_unpredicted(contract.name, tokens, predicted, pairs))
+            tiles = [tile for tile, _ in pairs]
+            case = Case(
+                tier="load",
+                contract=contract.name,
+                tokens=tokens,
+                status="pass" if pairs == predicted else "fail",
+                figures={
+                    "tactics": len(pairs),
+                    "smallest_tile": min(tiles),
+                    "largest_tile": max(tiles),
+                },
             )
-        status: Status = "pass"
-        if outcome.problems:
-            status = "refused" if outcome.exit_code == HostError.exit_code else "fail"
-        self._close("load", status, outcome.problems)
+            self.cases.append(case)
+        refused = outcome.exit_code == HostError.exit_code and problems == [*outcome.problems]
+        status: Status = "refused" if refused else "fail"
+        self._close("load", status if problems else "pass", problems)
+
+    def _device_sm(self) -> int:
+        assert self.host is not None
+        return self.host.devices[0].sm
 
     def _probe_request(self) -> dict[str, Any]:
         return {
@@ -223,15 +238,14 @@ class _Run:
         self.problems += [problem for problem in problems if problem not in self.problems]
 
 
-def _library_problems(bundle: UnpackedWheel, recipe: Recipe) -> Iterator[Problem]:
+def _library_problems(runner: Runner, recipe: Recipe) -> Iterator[Problem]:
     """What is known to be lacking before anything is opened: glibc, apache-tvm-ffi."""
-    runner = read_runner(bundle.runner, f"{bundle.path}: {bundle.manifest.runner.path}")
     wanted = runner.minimum_versions.get("GLIBC")
     glibc = host_glibc()
     if wanted and (glibc == "none" or _release(glibc) < _release(wanted)):
         yield Problem(
             "the host's glibc is too old for the runner",
-            bundle.manifest.runner.path,
+            recipe.runner.file,
             expected=f"glibc {wanted} or newer",
             found=f"glibc {glibc}",
             remedy="run gpu-smoke on a newer distribution",
@@ -249,6 +263,24 @@ def _library_problems(bundle: UnpackedWheel, recipe: Recipe) -> Iterator[Problem
                 found=installed,
                 remedy=f"pip install '{text}'",
             )
+
+
+def _unpredicted(
+    contract: str, tokens: int, predicted: list[Tactic], found: list[Tactic]
+) -> Problem:
+    only_predicted = [pair for pair in predicted if pair not in found]
+    only_found = [pair for pair in found if pair not in predicted]
+    return Problem(
+        "the runner's tactics are not those that its kernel table and rules give",
+        f"{contract} at {tokens} tokens",
+        expected=f"{len(predicted)} tactics{_beginning(only_predicted)}",
+        found=f"{len(found)} tactics{_beginning(only_found)}, or another order",
+        remedy="name the tactic rules of this runner in the recipe, or build the runner again",
+    )
+
+
+def _beginning(pairs: list[Tactic]) -> str:
+    return f", of these {len(pairs)} only here, first {pairs[0]}" if pairs else ""
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from pathlib import Path
 
-from tests.synth.wheel import PACKAGE, RUNNER, Files, bundle_files
+from tests.synth.wheel import PACKAGE, RUNNER, Files, bundle_files, cubin_of, kernels
+
+TILES = 6
+"""Kernels per family: tiles of 8 to 256 tokens."""
 
 _RUNNER_C = r"""
 #include <signal.h>
@@ -31,7 +35,10 @@ static TVMFFIAny integer(long value) {
   return any;
 }
 
-/* One tactic per 64 tokens: (8, 0), (8, 1), ... */
+/* The kernel table, as a real runner carries it: names and digests in read-only data. */
+const char kernel_table[] = KERNEL_TABLE;
+
+/* Each tile has one kernel per product, so its only tactic is (tile, 0). */
 int __tvm_ffi_trtllm_get_valid_moe_configs_private(void *self, const TVMFFIAny *args, int32_t count,
                                                    TVMFFIAny *result) {
 #if defined UNDEFINED_FUNCTION
@@ -48,14 +55,18 @@ int __tvm_ffi_trtllm_get_valid_moe_configs_private(void *self, const TVMFFIAny *
   TVMFFIErrorSetRaisedFromCStr("RuntimeError", "no such device");
   return -1;
 #endif
-  int tactics = args[12].v_int64 == EMPTY_AT ? 0 : 1 + (int)(args[12].v_int64 / 64);
-  TVMFFIAny rows[256];
+  static const int few[] = {8, 16, 32, 0}, many16[] = {32, 64, 0}, many8[] = {64, 128, 256, 0};
+  long tokens = args[12].v_int64;
+  const int bf16 = args[0].v_int64 == 1052672;
+  const int *tiles = tokens <= 128 ? few : bf16 ? many16 : many8;
+  TVMFFIAny rows[4];
+  int row = 0;
   memset(rows, 0, sizeof rows);
-  for (int row = 0; row < tactics; ++row) {
-    TVMFFIAny pair[2] = {integer(8), integer(row)};
+  for (; tiles[row] && tokens != EMPTY_AT; ++row) {
+    TVMFFIAny pair[2] = {integer(tiles[row]), integer(CONFIG)};
     if (make_array(pair, 2, &rows[row]) != 0) return -1;
   }
-  return make_array(rows, tactics, result);
+  return make_array(rows, row, result);
 }
 
 #ifndef ONE_ENTRY
@@ -153,9 +164,10 @@ def compile_runner(path: Path, *defines: str, options: tuple[str, ...] = ()) -> 
     """A TVM-FFI library with the two entry points; ``defines`` choose how it misbehaves."""
     from tvm_ffi import libinfo
 
-    if not any(define.startswith("EMPTY_AT") for define in defines):
-        defines += ("EMPTY_AT=-1",)
-    flags = [f"-D{define}" for define in defines]
+    table = "".join(f'{name}\\0""{digest}\\0""' for name, digest in kernel_pairs())
+    knobs = {"EMPTY_AT": "-1", "CONFIG": "0", "KERNEL_TABLE": f'"\\0{table}"'}
+    knobs |= {name: value for name, _, value in (define.partition("=") for define in defines)}
+    flags = [f"-D{name}={value}" for name, value in knobs.items()]
     includes = [f"-I{libinfo.find_include_path()}", f"-I{libinfo.find_dlpack_include_path()}"]
     return compile_library(path, _RUNNER_C, *includes, *flags, *options).read_bytes()
 
@@ -173,9 +185,18 @@ def compile_cuda(
     return folder
 
 
+def kernel_pairs() -> list[tuple[str, str]]:
+    """Name and digest of every kernel of the bundle, in table order."""
+    return sorted(
+        (name, hashlib.sha256(cubin_of(name)).hexdigest())
+        for family in kernels(TILES).values()
+        for name in family
+    )
+
+
 def package_files(runner: bytes) -> Files:
     """A bundle around a compiled runner, with just enough of the public names to be smoked."""
-    files = bundle_files(runner=runner)
+    files = bundle_files(TILES, runner=runner)
     files[f"{PACKAGE}/__init__.py"] = _PACKAGE.encode()
     assert files[RUNNER] == runner
     return files

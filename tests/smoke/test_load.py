@@ -13,13 +13,13 @@ from situ_release.smoke import suite
 from situ_release.smoke.evidence import read_evidence
 from situ_release.smoke.suite import SmokeReport, run_smoke
 from situ_release.smoke.supervise import tvm_ffi_version
-from tests.smoke.native import compile_cuda, compile_runner, package_files
+from tests.smoke.native import TILES, compile_cuda, compile_runner, package_files
 from tests.synth.wheel import RUNNER, bundle_files, make_wheel, write_mini_recipe
 
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> LoadedRecipe:
-    return load_recipe(str(write_mini_recipe(tmp_path)))
+    return load_recipe(str(write_mini_recipe(tmp_path, TILES)))
 
 
 @pytest.fixture(scope="session")
@@ -58,10 +58,16 @@ def test_a_good_runner_passes_with_its_tactic_counts(tmp_path: Path, recipe: Loa
     assert evidence.host is not None
     assert (evidence.host.devices[0].name, evidence.host.devices[0].sm) == ("Stub GPU", 103)
     assert (evidence.host.driver_version, evidence.host.runtime_cuda) == ("580.1.2", "13.0")
-    counts = {(case.contract, case.tokens): case.figures["tactics"] for case in evidence.cases}
     names = [contract.name for contract in recipe.recipe.contracts]
-    expected = {1: 1, 128: 3, 4096: 65}
-    assert counts == {(name, tokens): n for name in names for tokens, n in expected.items()}
+    tiles = {
+        (case.contract, case.tokens): (case.figures["smallest_tile"], case.figures["largest_tile"])
+        for case in evidence.cases
+    }
+    for contract in recipe.recipe.contracts:
+        most = (32, 64) if contract.precision == "w4a16" else (64, 256)
+        for tokens, expected in ((1, (8, 32)), (128, (8, 32)), (4096, most)):
+            assert tiles.pop((contract.name, tokens)) == expected
+    assert not tiles
     assert "opening the runner" in steps
     assert f"tactics of {names[-1]} at 4096 tokens" in steps
 
@@ -135,6 +141,18 @@ def test_a_hang_is_ended_and_fails(
 
 @pytest.mark.gcc
 @pytest.mark.usefixtures("on_stub_gpu")
+def test_tactics_that_the_kernel_table_does_not_give_fail(
+    tmp_path: Path, recipe: LoadedRecipe
+) -> None:
+    report = smoke(tmp_path, recipe, "CONFIG=7")
+    assert report.exit_code == 1
+    assert {case.status for case in report.evidence.cases} == {"fail"}
+    assert "first (8, 0)" in report.problems[0].expected
+    assert "first (8, 7)" in report.problems[0].found
+
+
+@pytest.mark.gcc
+@pytest.mark.usefixtures("on_stub_gpu")
 def test_a_missing_entry_point_fails(tmp_path: Path, recipe: LoadedRecipe) -> None:
     report = smoke(tmp_path, recipe, "ONE_ENTRY")
     assert report.exit_code == 1
@@ -187,7 +205,9 @@ def test_what_the_host_lacks_is_refused(
 @pytest.mark.gcc
 @pytest.mark.usefixtures("on_stub_gpu")
 def test_a_missing_cuda_runtime_is_refused(tmp_path: Path) -> None:
-    text = write_mini_recipe(tmp_path).read_text().replace("libcudart.so.13", "libcudart.so.99")
+    text = (
+        write_mini_recipe(tmp_path, TILES).read_text().replace("libcudart.so.13", "libcudart.so.99")
+    )
     (tmp_path / "future.toml").write_text(text)
     report = smoke(tmp_path, load_recipe(str(tmp_path / "future.toml")))
     assert report.exit_code == 4

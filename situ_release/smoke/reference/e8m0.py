@@ -1,6 +1,7 @@
 """E8M0: the scale of a block, one byte that is a power of two.
 
-Byte c is 2^(c - 127) for c in 0..254; 255 is NaN. Source: OCP Microscaling Formats 1.0, section 5.4.
+Byte c is 2^(c - 127) for c in 0..254; 255 is NaN. Source: OCP Microscaling Formats 1.0, section
+5.4.
 """
 
 from __future__ import annotations

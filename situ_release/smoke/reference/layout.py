@@ -1,9 +1,10 @@
 """How the runner wants weights and scales to lie in memory: a permutation of bytes, no arithmetic.
 
-Rows of a weight matrix are reordered so that a warp's fragment is contiguous, gate and up rows of the
-first product alternate, and scales are stored in tiles of 128 rows by 4 blocks. The order along the
-reduced dimension stays natural, and so do all outputs. Source: FlashInfer 0.6.13 (``utils``,
-``fused_moe.core`` and the MoE weight preparation of its tests), for an epilogue tile of 128 rows.
+Rows of a weight matrix are reordered so that a warp's fragment is contiguous, gate and up rows of
+the first product alternate, and scales are stored in tiles of 128 rows by 4 blocks. The order
+along the reduced dimension stays natural, and so do all outputs. Source: FlashInfer 0.6.13
+(``utils``, ``fused_moe.core`` and the MoE weight preparation of its tests), for an epilogue tile
+of 128 rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """MXFP4: E2M1 elements, two in a byte, with an E8M0 scale per 32.
 
-Byte b of a row holds element 2b in its low nibble and 2b + 1 in its high one. Bit 3 of a code is the
-sign; codes 0 to 7 are 0, 0.5, 1, 1.5, 2, 3, 4, 6. Source: OCP Microscaling Formats 1.0, section 5.3.3;
-the nibble order is that of FlashInfer 0.6.13.
+Byte b of a row holds element 2b in its low nibble and 2b + 1 in its high one. Bit 3 of a code is
+the sign; codes 0 to 7 are 0, 0.5, 1, 1.5, 2, 3, 4, 6. Source: OCP Microscaling Formats 1.0,
+section 5.3.3; the nibble order is that of FlashInfer 0.6.13.
 """
 
 from __future__ import annotations

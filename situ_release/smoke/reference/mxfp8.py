@@ -1,9 +1,10 @@
 """MXFP8: E4M3 elements with an E8M0 scale per 32.
 
-The scale is the smallest power of two s with amax / s <= 448, so 2^ceil(log2(amax / 448)); elements
-are x / s rounded to nearest even. Source: OCP Microscaling Formats 1.0, section 5.3.1 for the format,
-and FlashInfer 0.6.13's MXFP8 quantization for the choice of the scale. That one divides by 448 with an
-approximate reciprocal, so the two may differ where amax is exactly 448 times a power of two.
+The scale is the smallest power of two s with amax / s <= 448, so 2^ceil(log2(amax / 448));
+elements are x / s rounded to nearest even. Source: OCP Microscaling Formats 1.0, section 5.3.1
+for the format, and FlashInfer 0.6.13's MXFP8 quantization for the choice of the scale. That one
+divides by 448 with an approximate reciprocal, so the two may differ where amax is exactly 448
+times a power of two.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SiTU, the gated activation of Kimi K3: both halves are bounded by a scaled tanh.
 
-gate' = beta * tanh(gate / beta) * sigmoid(gate), up' = linear_beta * tanh(up / linear_beta), and the
-result is gate' * up', all in float32. Kimi K3 has beta 4 and linear_beta 25. Source: the activation
-``siTuGlu`` of the TensorRT-LLM-Gen kernels, as TokenSpeed's portable reference states it.
+gate' = beta * tanh(gate / beta) * sigmoid(gate), up' = linear_beta * tanh(up / linear_beta), and
+the result is gate' * up', all in float32. Kimi K3 has beta 4 and linear_beta 25. Source: the
+activation ``siTuGlu`` of the TensorRT-LLM-Gen kernels, as TokenSpeed's portable reference has it.
 """
 
 from __future__ import annotations
