@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from situ_release import resources
 from situ_release.bundle.recipe import load_recipe
-from situ_release.bundle.template import render_template, template_values
-from tests.payload.test_project import build, metadata
+from situ_release.bundle.staging import stage
+from situ_release.wheel.build import build_wheel
+from situ_release.wheel.recover import recover_wheel
+from tests.payload.test_project import metadata
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "tokenspeed_situ"
-BINARIES = ("manifest.json", "lib", "cubins", "licenses")
 
 
 def install(wheel: Path, folder: Path, platform: str) -> Path:
@@ -39,19 +39,17 @@ def published(published_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def ours_wheel(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from our template around the published manifest and binaries."""
-    recipe = load_recipe().recipe
-    folder = tmp_path_factory.mktemp("ours")
-    values = template_values(recipe, recipe.package.version)
-    render_template(resources.payload_templates() / recipe.template, folder / "project", values)
-    for name in BINARIES:
-        source, target = published / PACKAGE / name, folder / "project" / PACKAGE / name
-        if source.is_dir():
-            shutil.copytree(source, target)
-        else:
-            shutil.copy(source, target)
-    return build(folder / "project", folder / "wheel")
+def payload(published_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our payload, staged from what the published wheel was recovered to."""
+    folder = tmp_path_factory.mktemp("staged")
+    sources = recover_wheel(published_wheel, folder / "sources")
+    stage(load_recipe(), sources.snapshot, sources.pool, sources.module, folder / "payload")
+    return folder / "payload"
+
+
+@pytest.fixture(scope="module")
+def ours_wheel(payload: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(payload, tmp_path_factory.mktemp("wheel")).path
 
 
 @pytest.fixture(scope="module")
@@ -123,17 +121,22 @@ def test_contents_are_the_published_ones(
     assert own["cubin_count"] == 267
 
 
-def test_each_loader_accepts_the_others_manifest(
-    both: tuple[dict[str, Any], dict[str, Any]], published: Path, tmp_path: Path
+def test_the_published_loader_accepts_our_manifest(
+    both: tuple[dict[str, Any], dict[str, Any]], published: Path, payload: Path, tmp_path: Path
 ) -> None:
-    """Ours read the published one above; here theirs reads one with everything that ours adds."""
-    manifest = json.loads((published / PACKAGE / "manifest.json").read_text())
-    folder = linked_copy(published, tmp_path / "copy")
-    write_new(folder / PACKAGE / "manifest.json", json.dumps(extended(manifest)))
-    theirs = observe(folder)
+    observed = observe(with_manifest(published, payload / PACKAGE, tmp_path / "copy"))
+    assert observed["verify"]["cubin_count"] == 267
     for aspect in ("opened", "requests", "good calls"):
-        assert theirs[aspect] == both[0][aspect]
-    assert theirs["verify"]["cubin_count"] == 267
+        assert observed[aspect] == both[0][aspect]
+
+
+def test_our_loader_accepts_the_published_manifest(
+    both: tuple[dict[str, Any], dict[str, Any]], published: Path, ours: Path, tmp_path: Path
+) -> None:
+    observed = observe(with_manifest(ours, published / PACKAGE, tmp_path / "copy"))
+    assert observed["verify"]["cubin_count"] == 267
+    for aspect in ("opened", "requests", "good calls"):
+        assert observed[aspect] == both[1][aspect]
 
 
 DAMAGES = {
@@ -184,6 +187,13 @@ def linked_copy(source: Path, target: Path) -> Path:
     return target
 
 
+def with_manifest(source: Path, package: Path, target: Path) -> Path:
+    """A copy of ``source`` with the manifest of ``package``."""
+    text = (package / "manifest.json").read_text("utf-8")
+    write_new(linked_copy(source, target) / PACKAGE / "manifest.json", text)
+    return target
+
+
 def write_new(path: Path, text: str) -> None:
     path.unlink()
     path.write_text(text)
@@ -200,28 +210,3 @@ def runner(package: Path) -> Path:
 
 def first_cubin(package: Path) -> Path:
     return min((package / "cubins").rglob("*.cubin"))
-
-
-def extended(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest with the keys that situ-release adds, wherever it adds any."""
-    digest = "0" * 64
-    for cubin in manifest["cubins"]:
-        cubin |= {"kernel": "bmm_x", "family": "x", "arch": "sm103a", "registers": 168}
-        cubin |= {"toolchain": {"producer": "ptxas", "version": "V13", "options": "-v"}}
-        cubin |= {"shared_memory_bytes": 1, "device_code_sha256": digest}
-    manifest["runner"] |= {
-        "needed": ["libc.so.6"],
-        "minimum_versions": {"GLIBC": "2.38", "GLIBCXX": "3.4.32", "CXXABI": "1.3.9"},
-        "device_code": [{"arch": "sm_103a", "kind": "cubin", "count": 10}],
-        "build_id": "4c0c5dc8",
-        "compiler": ["GCC: 13.3.0"],
-        "kernel_table": {"count": 1696, "sha256": digest},
-        "embedded_path_count": 3,
-    }
-    return manifest | {
-        "recipe": {"name": "kimi-k3-situ", "sha256": digest},
-        "snapshot": {"version": "0.6.13rc1", "commit": None},
-        "pool": {"name": "x", "metadata_sha256": digest, "cubin_count": 267},
-        "recovered_from": {"wheel": "x.whl", "sha256": digest},
-        "tools": {"situ_release": "0"},
-    }
