@@ -157,6 +157,22 @@ def test_every_include_file_is_compared_both_ways(pool: MiniPool) -> None:
     }
 
 
+def test_the_whole_pool_is_compared_both_ways(pool: MiniPool) -> None:
+    opened = open_pool(pool.root)
+    opened.verify_all()
+    pool.cubin(KERNEL).write_bytes(b"changed")
+    pool.cubin(KERNELS[1]).unlink()
+    (pool.root / "Bmm_new.cubin").write_bytes(b"new")
+    with pytest.raises(InputError) as caught:
+        open_pool(pool.root).verify_all()
+    assert is_complete(caught.value)
+    assert {Path(each.where).name: each.found for each in caught.value.problems} == {
+        FILE: sha256_bytes(b"changed"),
+        cubin_filename(KERNELS[1]): "no such file",
+        "Bmm_new.cubin": "none",
+    }
+
+
 # --- A5: names that differ only by case -------------------------------------------------------
 
 
