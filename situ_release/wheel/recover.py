@@ -235,7 +235,7 @@ def _not_recovered(
     if not any(name.startswith(_LICENSES) for name in snapshot):
         yield "the snapshot's licenses folder"
     if missing:
-        yield f"the pool's other {missing:,} cubins"
+        yield f"{missing:,} of the pool's cubins, which the wheel does not hold"
     yield f"options, threads and shared memory of the header's {table.count:,} kernels"
     yield "the pool's config.json and its headers below include/trtllmGen_bmm_export"
 
