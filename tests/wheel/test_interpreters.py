@@ -27,7 +27,8 @@ from situ_release.wheel.build import build_wheel
 from situ_release.wheel.repair import repair_wheel
 payload, out = map(Path, sys.argv[1:])
 built = build_wheel(payload, out / "raw")
-print(zlib.ZLIB_RUNTIME_VERSION, repair_wheel(built.path, out / "dist", load_recipe().recipe).sha256)
+repaired = repair_wheel(built.path, out / "dist", load_recipe().recipe)
+print(zlib.ZLIB_RUNTIME_VERSION, repaired.sha256)
 """
 
 

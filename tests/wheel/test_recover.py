@@ -289,7 +289,7 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         return write(path, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(InputError, match="cannot write the output.*No space left on device"):
+    with pytest.raises(InputError, match=r"cannot write the output.*No space left on device"):
         recover_wheel(wheel, tmp_path / "out" / "r")
     assert not (tmp_path / "out").exists()
 
