@@ -31,7 +31,8 @@ def main() -> None:
         )
         wheel, recipe = synthetic_release(FOLDER / "synthetic")
     run = rebuild(wheel, FOLDER, recipe)
-    rows = compare_wheels(wheel, run.wheel)
+    # The synthetic wheel was not recovered, so its manifest is the shorter one.
+    rows = compare_wheels(wheel, run.wheel, with_size=recipe is None)
     title = "published" if recipe is None else "SYNTHETIC"
     print(f"\n{run.wheel.name}\nrebuilt, against the {title} wheel {wheel.name}\n")
     width = max(len(row.what) for row in rows)

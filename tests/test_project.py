@@ -95,3 +95,15 @@ def test_workflows_are_hardened() -> None:
     command = [zizmor, "--offline", "--persona=auditor", "--no-progress", ROOT / ".github"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_backend_has_one_pin() -> None:
+    """The wheel's bytes depend on the backend's version: what is installed is what is pinned."""
+    pins = [
+        line.strip().strip(",").removeprefix("requires = [").strip('"]')
+        for name in ("pyproject.toml", "payload/shared/pyproject.toml.in")
+        for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
+        if "hatchling==" in line
+    ]
+    assert len(pins) == 2
+    assert len(set(pins)) == 1
