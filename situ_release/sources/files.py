@@ -182,40 +182,69 @@ class DirectoryFiles(SourceFiles):
         return _unreadable(self.place(path), error.strerror or str(error))
 
 
-class ZipFiles(SourceFiles):
-    """A zip file, for example a wheel; members are decompressed only when they are read.
-
-    The file stays open until the object is gone.
-    """
+class _Archive:
+    """An open zip with its members by path and its folders as listings."""
 
     def __init__(self, path: Path) -> None:
         try:
-            archive = zipfile.ZipFile(path)
+            self.zip = zipfile.ZipFile(path)
         except OSError as error:
             raise _unreadable(str(path), error.strerror or str(error)) from error
         except _ZIP_ERRORS as error:
             raise _unreadable(str(path), f"no zip file: {error}") from error
-        members: dict[str, zipfile.ZipInfo] = {}
-        tree: dict[str, Listing] = {"": Listing()}
-        for info in archive.infolist():
-            _plant(info, members, tree)
-        self._set(archive, members, tree, "", path.name, str(path))
+        self.members: dict[str, zipfile.ZipInfo] = {}
+        self.tree: dict[str, Listing] = {"": Listing()}
+        for info in self.zip.infolist():
+            self._plant(info)
 
-    def _set(
-        self,
-        archive: zipfile.ZipFile,
-        members: dict[str, zipfile.ZipInfo],
-        tree: dict[str, Listing],
-        prefix: str,
-        name: str,
-        where: str,
-    ) -> None:
-        self.archive, self.members, self.tree = archive, members, tree
-        self.prefix, self.name, self.where = prefix, name, where
+    def _plant(self, info: zipfile.ZipInfo) -> None:
+        path = info.filename.removesuffix("/")
+        parts = path.split("/")
+        fault = relative_path_fault(path)
+        if fault or len(parts) > MAX_DEPTH:
+            self.tree[""].refused[shown(path)] = fault or "a path of too many folders"
+            return
+        for depth in range(1, len(parts)):
+            self.tree.setdefault("/".join(parts[:depth]), Listing())
+            self.tree["/".join(parts[: depth - 1])].folders.add(parts[depth - 1])
+        name, parent = parts[-1], self.tree["/".join(parts[:-1])]
+        if info.is_dir():
+            self.tree.setdefault(path, Listing())
+            parent.folders.add(name)
+        elif stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+            parent.refused[name] = "a link or device in the zip"
+        elif path in self.members:
+            parent.files.discard(name)
+            parent.refused[name] = "two members of this name in the zip"
+        else:
+            self.members[path] = info
+            parent.files.add(name)
+
+
+class ZipFiles(SourceFiles):
+    """A zip file, for example a wheel; members are decompressed only when they are read.
+
+    The file stays open until the last object for a folder of it is gone.
+
+    Args:
+        path: the zip on disk.
+        folder: the folder in it that is the source's own.
+        archive: the zip itself, where it is open already.
+
+    Raises:
+        InputError: it cannot be read or is no zip.
+    """
+
+    def __init__(self, path: Path, folder: str = "", archive: _Archive | None = None) -> None:
+        self.path = path
+        self.folder = folder
+        self.name = folder.rpartition("/")[2] or path.name
+        self.where = f"{path}/{folder}" if folder else str(path)
+        self._archive = archive or _Archive(path)
 
     def listing(self, folder: str = "") -> Listing:
         """See :meth:`SourceFiles.listing`."""
-        return self.tree.get(join(self.prefix, folder), Listing())
+        return self._archive.tree.get(join(self.folder, folder), Listing())
 
     def read(self, path: str) -> bytes:
         """See :meth:`SourceFiles.read`."""
@@ -223,8 +252,8 @@ class ZipFiles(SourceFiles):
 
     def head(self, path: str, size: int) -> bytes:
         """See :meth:`SourceFiles.head`."""
-        place, member = self.place(path), join(self.prefix, path)
-        info = self.members.get(member)
+        place, member = self.place(path), join(self.folder, path)
+        info = self._archive.members.get(member)
         folder, _, name = path.rpartition("/")
         if reason := self.listing(folder).refused.get(name):
             raise _refused(place, reason)
@@ -237,18 +266,14 @@ class ZipFiles(SourceFiles):
                 place, f"compression method {info.compress_type}, which wheels do not use"
             )
         try:
-            with self.archive.open(info) as stream:
+            with self._archive.zip.open(info) as stream:
                 return stream.read(size)
         except (*_ZIP_ERRORS, OSError) as error:
             raise _unreadable(place, f"damaged: {error}") from error
 
     def below(self, folder: str) -> SourceFiles:
         """See :meth:`SourceFiles.below`."""
-        inner = ZipFiles.__new__(ZipFiles)
-        prefix = join(self.prefix, folder)
-        name = prefix.rpartition("/")[2] or self.name
-        inner._set(self.archive, self.members, self.tree, prefix, name, self.place(folder))
-        return inner
+        return ZipFiles(self.path, join(self.folder, folder), self._archive)
 
 
 def open_source(root: Path, what: str) -> SourceFiles:
@@ -283,35 +308,6 @@ def open_source(root: Path, what: str) -> SourceFiles:
 def join(folder: str, name: str) -> str:
     """Two relative POSIX paths as one."""
     return f"{folder}/{name}" if folder and name else folder or name
-
-
-def _plant(
-    info: zipfile.ZipInfo, members: dict[str, zipfile.ZipInfo], tree: dict[str, Listing]
-) -> None:
-    """Enter one zip member into the tree of listings."""
-    path = info.filename.removesuffix("/")
-    parts = path.split("/")
-    fault = relative_path_fault(path)
-    if fault or len(parts) > MAX_DEPTH:
-        tree[""].refused[shown(path)] = fault or "a path of too many folders"
-        return
-    for depth in range(1, len(parts)):
-        folder = "/".join(parts[:depth])
-        tree.setdefault(folder, Listing())
-        tree["/".join(parts[: depth - 1])].folders.add(parts[depth - 1])
-    parent = tree["/".join(parts[:-1])]
-    mode = info.external_attr >> 16
-    if info.is_dir():
-        tree.setdefault(path, Listing())
-        parent.folders.add(parts[-1])
-    elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        parent.refused[parts[-1]] = "a link or device in the zip"
-    elif path in members:
-        parent.files.discard(parts[-1])
-        parent.refused[parts[-1]] = "two members of this name in the zip"
-    else:
-        members[path] = info
-        parent.files.add(parts[-1])
 
 
 def _not_utf8(name: str) -> str | None:
