@@ -1,0 +1,1 @@
+"""What changed between two wheels, payloads or pools: binaries first."""
