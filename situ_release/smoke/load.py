@@ -39,6 +39,8 @@ def load(request: Mapping[str, Any], report: Report) -> None:
         HostError: this host lacks a library, or has too old a one.
         FaultError: import, opening or an answer is wrong.
     """
+    # apache-tvm-ffi imports torch where it is installed: seconds, for nothing in this tier.
+    sys.modules["torch"] = None  # type: ignore[assignment]
     package = open_package(request, report)
     report("step", {"step": "opening the runner"})
     with _blame("load_raw_module", request["tvm_ffi"]):

@@ -226,6 +226,21 @@ def test_a_host_without_gpu_names_everything_it_lacks(tmp_path: Path, recipe: Lo
     assert "libcuda.so.1" in text
 
 
+@pytest.mark.gpu
+def test_the_published_wheel_loads_on_any_gpu(published_wheel: Path) -> None:
+    report = run_smoke(published_wheel, ["load"], recipe=load_recipe())
+    assert report.exit_code == 0, report.problems
+    counts = {
+        (case.contract, case.tokens): case.figures["tactics"] for case in report.evidence.cases
+    }
+    assert report.evidence.host is not None
+    if report.evidence.host.devices[0].sm == 90:
+        assert counts["kimi-k3-moe-tp8-ep1-mxfp4-situ", 1] == 576
+        assert counts["kimi-k3-moe-tp1-ep8-mxfp4-situ", 128] == 576
+        assert counts["kimi-k3-moe-tp8-ep1-mxfp8-mxfp4-situ", 128] == 1684
+        assert counts["kimi-k3-moe-tp1-ep8-mxfp8-mxfp4-situ", 4096] == 50
+
+
 def test_a_changed_binary_is_not_run(tmp_path: Path, recipe: LoadedRecipe) -> None:
     wheel = make_wheel(tmp_path, edit=lambda files: files.update({RUNNER: b"other"}))
     with pytest.raises(InputError, match=r"fused_moe_k3_situ_sm103\.so.*differs from the manifest"):
