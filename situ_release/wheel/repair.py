@@ -87,7 +87,14 @@ def repair_wheel(
         tag = f"{_PYTHON_TAG}-{policy.tag}"
         target = finished / f"{bundle.name.stem}-{tag}.whl"
         _rewrite(repaired, target, bundle, tag, epoch)
-        return place_wheel(target, wheel_dir)
+        return place_wheel(target, wheel_dir, _notes(passed_over))
+
+
+def _notes(passed_over: Sequence[str]) -> tuple[str, ...]:
+    if not passed_over:
+        return ()
+    count = len(passed_over)
+    return (f"auditwheel cannot read cubins and passed over {count}, all listed in the manifest",)
 
 
 def _read_runner(bundle: ProvenWheel, where: str) -> Runner:

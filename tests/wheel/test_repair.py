@@ -76,6 +76,8 @@ def test_only_tag_and_record_change(tmp_path: Path, recipe: Recipe) -> None:
     assert repaired.path.name == f"{PACKAGE}-0.1.0.post20260727-{PUBLISHED_TAG}.whl"
     assert repaired.tag == PUBLISHED_TAG
     assert list((tmp_path / "dist").iterdir()) == [repaired.path]
+    (note,) = repaired.notes
+    assert "passed over 8, all listed in the manifest" in note
     prove_wheel(repaired.path)
     before, after = contents(wheel), contents(repaired.path)
     changed = {name for name in before if before[name] != after.get(name)}
