@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ._runtime.trtllm_gen import DtypeTrtllmGen, Fp8QuantizationType, RoutingInputMode
+
+__all__ = ["ActivationType", "DtypeTrtllmGen", "Fp8QuantizationType", "RoutingInputMode"]
+
 
 class ActivationType(IntEnum):
     """Activation between the two GEMMs, as this runner numbers it (others number SiTU 10)."""
@@ -18,30 +22,3 @@ class ActivationType(IntEnum):
     SWIGLU_STEP = 7
     IDENTITY = 8
     SITU = 9
-
-
-class DtypeTrtllmGen(IntEnum):
-    """Element types, as TensorRT-LLM-Gen encodes them.
-
-    Byte 0 is the type's number, byte 1 its bits; bit 20 says signed, bit 24 block-scaled.
-    """
-
-    BFLOAT16 = 0x101000
-    MXE2M1 = 0x110040C
-    MXE4M3 = 0x110080D
-
-
-class Fp8QuantizationType(IntEnum):
-    """How an 8-bit activation is scaled."""
-
-    NONE = 0
-    DEEPSEEK_FP8 = 1
-    MXFP8 = 2
-
-
-class RoutingInputMode(IntEnum):
-    """How the caller gives the routing: logits, packed int32, or ids and weights apart."""
-
-    FROM_LOGITS = 0
-    PACKED_PRECOMPUTED = 1
-    UNPACKED_PRECOMPUTED = 2

@@ -1,12 +1,8 @@
-"""The problem this bundle supports: the routed experts of Kimi K3, checked before native code runs.
-
-Tensors are anything with a ``shape``; nothing else of them is looked at, so torch is not needed.
-"""
+"""The problem this bundle supports: the routed experts of Kimi K3."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from ._runtime.moe import check_shard
 
 K3_HIDDEN_SIZE = 3584
 """Width the routed experts run at, in elements."""
@@ -16,21 +12,6 @@ K3_NUM_EXPERTS = 896
 
 K3_TOP_K = 16
 """Experts per token."""
-
-INTERMEDIATE_ALIGNMENT = 128
-"""The physical intermediate size is a multiple of this, in elements."""
-
-SCALE_BLOCK = 32
-"""Elements along a row that share one MXFP8 scale."""
-
-
-class TensorLike(Protocol):
-    """What the checks look at."""
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """Sizes of the dimensions, in elements."""
-        ...
 
 
 def check_problem(
@@ -57,82 +38,4 @@ def check_problem(
         raise ValueError(f"num_experts must be {K3_NUM_EXPERTS}, got {num_experts}")
     if top_k != K3_TOP_K:
         raise ValueError(f"top_k must be {K3_TOP_K}, got {top_k}")
-    if intermediate_size <= 0 or intermediate_size % INTERMEDIATE_ALIGNMENT:
-        raise ValueError(
-            f"intermediate_size must be a positive multiple of {INTERMEDIATE_ALIGNMENT}, "
-            f"got {intermediate_size}"
-        )
-    if not 0 < local_num_experts <= num_experts:
-        raise ValueError(f"local_num_experts must be in 1..{num_experts}, got {local_num_experts}")
-    if num_experts % local_num_experts:
-        raise ValueError(
-            f"local_num_experts must divide {num_experts} (equal shards), got {local_num_experts}"
-        )
-    last = num_experts - local_num_experts
-    if not 0 <= local_expert_offset <= last or local_expert_offset % local_num_experts:
-        raise ValueError(
-            f"local_expert_offset must be a multiple of the shard of {local_num_experts} experts "
-            f"in 0..{last}, got {local_expert_offset}"
-        )
-
-
-def check_tensors(
-    *,
-    topk_ids: TensorLike,
-    topk_weights: TensorLike,
-    hidden_states: TensorLike,
-    hidden_states_scale: TensorLike | None,
-    output: TensorLike,
-    weights: Mapping[str, TensorLike],
-    local_num_experts: int,
-) -> None:
-    """Check the tensors' shapes.
-
-    Args:
-        topk_ids: ``[tokens, 16]``.
-        topk_weights: ``[tokens, 16]``.
-        hidden_states: ``[tokens, 3584]``; says how many tokens there are.
-        hidden_states_scale: ``[tokens, 112]`` for MXFP8 activations, None for bfloat16.
-        output: ``[tokens, 3584]``.
-        weights: by name; the first dimension of each is ``local_num_experts``.
-        local_num_experts: experts of this rank.
-
-    Raises:
-        ValueError: a shape does not fit; names the tensor.
-        TypeError: something without a readable shape.
-    """
-    shape = _shape("hidden_states", hidden_states)
-    if len(shape) != 2 or shape[1] != K3_HIDDEN_SIZE:
-        raise ValueError(
-            f"hidden_states must have the shape (tokens, {K3_HIDDEN_SIZE}), got {shape}"
-        )
-    tokens = shape[0]
-    _require_shape("topk_ids", topk_ids, (tokens, K3_TOP_K))
-    _require_shape("topk_weights", topk_weights, (tokens, K3_TOP_K))
-    _require_shape("output", output, (tokens, K3_HIDDEN_SIZE))
-    if hidden_states_scale is not None:
-        scales = (tokens, K3_HIDDEN_SIZE // SCALE_BLOCK)
-        _require_shape("hidden_states_scale", hidden_states_scale, scales)
-    for name, tensor in weights.items():
-        shape = _shape(name, tensor)
-        if shape[:1] != (local_num_experts,):
-            raise ValueError(
-                f"{name} must hold {local_num_experts} local experts "
-                f"in its first dimension, got the shape {shape}"
-            )
-
-
-def _shape(name: str, tensor: TensorLike) -> tuple[int, ...]:
-    shape = getattr(tensor, "shape", None)
-    if shape is None:
-        raise TypeError(f"{name} must be a tensor with a shape, got {type(tensor).__name__}")
-    try:
-        return tuple(int(size) for size in shape)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} has an unreadable shape {shape!r}") from error
-
-
-def _require_shape(name: str, tensor: TensorLike, expected: tuple[int, ...]) -> None:
-    shape = _shape(name, tensor)
-    if shape != expected:
-        raise ValueError(f"{name} must have the shape {expected}, got {shape}")
+    check_shard(num_experts, intermediate_size, local_num_experts, local_expert_offset)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ._runtime.moe import TensorLike, check_tensors
 from .enums import ActivationType, DtypeTrtllmGen, Fp8QuantizationType, RoutingInputMode
-from .k3 import (
-    K3_HIDDEN_SIZE,
-    K3_NUM_EXPERTS,
-    K3_TOP_K,
-    TensorLike,
-    check_problem,
-    check_tensors,
-)
+from .k3 import K3_HIDDEN_SIZE, K3_NUM_EXPERTS, K3_TOP_K, check_problem
 from .loader import call, load_raw_module
 
 __all__ = [
@@ -227,6 +221,8 @@ def mxfp4_situ_routed_moe(
         raise ValueError(f"tactic must be a (tile_n, config) pair, got {tactic!r}")
     check_problem(num_experts, top_k, intermediate_size, local_num_experts, local_expert_offset)
     check_tensors(
+        hidden_size=K3_HIDDEN_SIZE,
+        top_k=K3_TOP_K,
         topk_ids=topk_ids,
         topk_weights=topk_weights,
         hidden_states=hidden_states,
