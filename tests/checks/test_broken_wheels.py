@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from situ_release.checks.model import VerifyReport
 from situ_release.checks.registry import CHECKS
 from tests.checks.breakages import BREAKAGES, Breakage
 from tests.checks.bundle import result, statuses, verify
@@ -26,9 +29,22 @@ def test_every_check_has_a_broken_wheel() -> None:
     assert {breakage.check for breakage in BREAKAGES} == {check.id for check in CHECKS}
 
 
+@pytest.fixture(scope="module")
+def report_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Breakage], VerifyReport]:
+    """The report on a broken wheel, made once."""
+
+    @cache
+    def verify_number(number: int) -> VerifyReport:
+        return verify(tmp_path_factory.mktemp("broken"), **BREAKAGES[number].knobs)
+
+    return lambda breakage: verify_number(BREAKAGES.index(breakage))
+
+
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=str)
-def test_a_broken_wheel_is_reported_by_its_check(breakage: Breakage, tmp_path: Path) -> None:
-    report = verify(tmp_path, **breakage.knobs)
+def test_a_broken_wheel_is_reported_by_its_check(
+    breakage: Breakage, report_of: Callable[[Breakage], VerifyReport]
+) -> None:
+    report = report_of(breakage)
     expected = {breakage.check: breakage.status, **breakage.others}
     assert statuses(report) == {k: v for k, v in expected.items() if v != "pass"}
     assert report.exit_code == (1 if {"fail", "skip"} & set(expected.values()) else 0)
@@ -37,15 +53,16 @@ def test_a_broken_wheel_is_reported_by_its_check(breakage: Breakage, tmp_path: P
     assert all(f.remedy for check in report.checks for f in check.findings if f.severity != "note")
 
 
-def test_messages_read_as_they_were_agreed(tmp_path: Path) -> None:
+def test_messages_read_as_they_were_agreed(
+    report_of: Callable[[Breakage], VerifyReport],
+) -> None:
     """Set SITU_GOLDEN=write to accept changed wording, then read the difference."""
     lines = []
-    for number, breakage in enumerate(BREAKAGES):
+    for breakage in BREAKAGES:
         if not breakage.golden:
             continue
-        report = verify(tmp_path / str(number), **breakage.knobs)
         lines.append(f"# {breakage.check}: {breakage.name}")
-        for finding in result(report, breakage.check).findings:
+        for finding in result(report_of(breakage), breakage.check).findings:
             lines.append(f"{finding.severity} {finding.subject}: {finding.message}")
             lines += [f"     -> {finding.remedy}"] if finding.remedy else []
         lines.append("")
