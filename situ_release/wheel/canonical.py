@@ -23,9 +23,9 @@ from situ_release.wheel.record import RECORD, write_record
 
 EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
 _ZIP_TIMES = range(315532800, 4354819200)  # the years 1980 to 2107
-# Measured on the first bundle, against zlib's defaults (level 6, memory level 8), which the published
-# wheel has: 7 and 7 save 52 KB for half as much time again. More blocks suit binaries of many parts;
-# level 8 saves 32 KB more and takes twice as long.
+# On the first bundle, 7 and 7 save 52 KB against zlib's defaults (level 6, memory level 8; the
+# published wheel has these) for half as much time again: more, smaller blocks suit binaries of many
+# parts. Level 8 saves 32 KB more and takes twice as long.
 _LEVEL = 7
 _MEMORY_LEVEL = 7
 _MODE = 0o100644
