@@ -96,7 +96,19 @@ class CoverageModel:
 
     def tactics(self, contract: Contract, sm: int, tokens: int) -> list[tuple[int, int]]:
         """The runner's ``(tile_n, config)`` list for one problem, in its order."""
-        return tactics(self._tiles(contract, sm), self.rules, contract, tokens)
+        return tactics(self.tiles(contract, sm), self.rules, contract, tokens)
+
+    def tiles(self, contract: Contract, sm: int) -> dict[int, TileKernels]:
+        """The kernels that pass on a device, for every tile of the contract's ladder."""
+        return tile_kernels(self._names, contract, self.gated_act(contract), self.rules, sm)
+
+    def gated_act(self, contract: Contract) -> str:
+        """The activation token of the contract's FC1: its family says which one."""
+        return next(
+            family.gated_act
+            for family in self.recipe.families
+            if family.precision == contract.precision and family.gated_act
+        )
 
     def device(self, sm: int, bundled: Mapping[str, str]) -> DeviceCoverage:
         """Coverage on one device.
@@ -115,8 +127,8 @@ class CoverageModel:
         )
 
     def _cover(self, contract: Contract, sm: int, bundled: Mapping[str, str]) -> ContractCoverage:
-        tiles = self._tiles(contract, sm)
-        first, second = gemms(contract, self._gated_act(contract))
+        tiles = self.tiles(contract, sm)
+        first, second = gemms(contract, self.gated_act(contract))
         selectable: set[str] = set()
         default: set[str] = set()
         for kernels in tiles.values():
@@ -132,17 +144,6 @@ class CoverageModel:
             _sorted(selectable),
             _sorted(default),
             _sorted(missing),
-        )
-
-    def _tiles(self, contract: Contract, sm: int) -> dict[int, TileKernels]:
-        return tile_kernels(self._names, contract, self._gated_act(contract), self.rules, sm)
-
-    def _gated_act(self, contract: Contract) -> str:
-        # The contract's FC1 family says which fused activation the problem has.
-        return next(
-            family.gated_act
-            for family in self.recipe.families
-            if family.precision == contract.precision and family.gated_act
         )
 
 
