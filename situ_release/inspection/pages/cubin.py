@@ -9,6 +9,7 @@ from situ_release.inspection.facts.census import Census, CubinFile, UnreadableFi
 from situ_release.inspection.facts.cubin import CubinFacts
 from situ_release.inspection.pages.page import (
     Block,
+    Items,
     Note,
     Page,
     Section,
@@ -92,18 +93,16 @@ def census_sections(census: Census, *, extremes: bool) -> Iterator[Section]:
         *_census_notes(census),
     )
     yield section("Toolchains", toolchain_table(census))
-    yield section("Not readable as cubins", unreadable_table(census.unreadable))
+    yield section("Not readable as cubins", unreadable_items(census.unreadable))
     if extremes and len(census.cubins) > _TOP:
         largest, hungriest = census.largest[:_TOP], census.hungriest[:_TOP]
         yield section(
-            "Largest",
-            fields(*((f"{file.cubin.size:,} bytes", _base(file)) for file in largest)),
+            "Largest, in bytes",
+            fields(*((f"{file.cubin.size:,}", _base(file)) for file in largest)),
         )
         yield section(
             "Most registers per thread",
-            fields(
-                *((f"{file.cubin.most_registers} registers", _base(file)) for file in hungriest)
-            ),
+            fields(*((f"{file.cubin.most_registers}", _base(file)) for file in hungriest)),
         )
 
 
@@ -118,9 +117,9 @@ def toolchain_table(census: Census) -> Table:
     )
 
 
-def unreadable_table(files: tuple[UnreadableFile, ...]) -> Table:
+def unreadable_items(files: tuple[UnreadableFile, ...]) -> Items:
     """Files that are named like binaries and are none."""
-    return table(("file", "is"), ((file.path, file.found) for file in files))
+    return items(f"{file.path}: {file.found}" for file in files)
 
 
 def _census_notes(census: Census) -> Iterator[Note]:

@@ -25,6 +25,7 @@ _INDENT = "  "
 _GAP = "  "
 _LABEL = 12  # with indent and gap a SHA-256 ends in column 80
 _CUT = "…"
+_BREAKS = ("/-", "_,")  # the better ones first
 _SPARED = 20  # a column is not cut below this
 
 
@@ -52,7 +53,8 @@ def lay_out(page: Page, width: int, *, everything: bool = False) -> Iterator[Lin
     for section in page.sections:
         yield Line("")
         if section.title:
-            yield Line(printable(section.title), "head")
+            title = printable(section.title)
+            yield Line(title if everything else _fitted(title, width), "head")
         for block in section.blocks:
             yield from _block(block, width, everything)
 
@@ -97,18 +99,14 @@ def _note(block: Note, width: int) -> Iterator[Line]:
 
 def _items(block: Items, width: int, everything: bool) -> Iterator[Line]:
     shown = block.entries if everything else block.entries[: block.shown]
-    room = width - len(_INDENT)
     for entry in shown:
         text = printable(entry)
-        if block.fit == "wrap":
-            first, *rest = _wrapped(text, room - len(_INDENT))
-            yield Line(f"{_INDENT}{first}")
-            for part in rest:
-                yield Line(f"{_INDENT * 2}{part}")
-        elif block.fit == "keep" or everything:
+        if block.fit == "keep":
             yield Line(f"{_INDENT}{text}".rstrip())
-        else:
-            yield Line(f"{_INDENT}{_fitted(text, room)}".rstrip())
+            continue
+        first, *rest = _wrapped(text, width - 2 * len(_INDENT))
+        yield Line(f"{_INDENT}{first}")
+        yield from (Line(f"{_INDENT * 2}{part}") for part in rest)
     yield from _more(len(block.entries) - len(shown))
 
 
@@ -161,23 +159,29 @@ def _fitted(text: str, width: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most ``width``; words longer than a line break after ``_``, ``/`` or anywhere."""
+    """Lines of at most ``width``; a longer word breaks at a mark in its second half."""
     lines = [""]
     for word in text.split(" "):
         joined = f"{lines[-1]} {word}" if lines[-1] else word
         if len(joined) <= width:
             lines[-1] = joined
-            continue
-        if lines[-1]:
-            lines.append("")
-        rest = word
-        while len(rest) > width:
-            end = max(
-                rest.rfind("_", 0, width), rest.rfind("/", 0, width), rest.rfind(",", 0, width)
-            )
-            end = end + 1 if end > width // 2 else width
-            lines[-1] = rest[:end]
-            lines.append("")
-            rest = rest[end:]
-        lines[-1] = rest
+        elif len(word) <= width:
+            lines.append(word)
+        else:
+            rest = joined
+            while len(rest) > width:
+                end = _break(rest, width)
+                lines[-1] = rest[:end]
+                lines.append("")
+                rest = rest[end:]
+            lines[-1] = rest
     return lines
+
+
+def _break(word: str, width: int) -> int:
+    """Where to break a word that is longer than ``width``."""
+    for marks in _BREAKS:
+        end = max(word.rfind(mark, 0, width) for mark in marks)
+        if end > width // 2:
+            return end + 1
+    return width

@@ -13,7 +13,7 @@ from typing import Literal, Union
 Cell = Union[str, int, None]  # noqa: UP007 - evaluated at run time on Python 3.10
 """A table's cell; numbers are aligned right and grouped by thousands."""
 
-Fit = Literal["cut", "wrap", "keep"]
+Fit = Literal["wrap", "keep"]
 
 SHOWN = 10
 """Rows of a long list that are shown unless all are asked for."""
@@ -48,13 +48,13 @@ class Items:
     Attributes:
         entries: the texts.
         shown: entries that are shown unless all are asked for.
-        fit: what happens to a text that is longer than a line: ``cut`` in the middle (names),
-            ``wrap`` (sentences), ``keep`` as it is (what people copy).
+        fit: what happens to a text that is longer than a line: it is wrapped, or kept as it is
+            (lines of a text, paths to copy).
     """
 
     entries: tuple[str, ...]
     shown: int = SHOWN
-    fit: Fit = "cut"
+    fit: Fit = "wrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Cell]], shown: int = SH
     return Table(tuple(header), tuple(tuple(row) for row in rows), shown)
 
 
-def items(entries: Iterable[str], shown: int = SHOWN, fit: Fit = "cut") -> Items:
+def items(entries: Iterable[str], shown: int = SHOWN, fit: Fit = "wrap") -> Items:
     """A list from any iterable."""
     return Items(tuple(entries), shown, fit)
 

@@ -58,7 +58,7 @@ def _pool_sections(pool: PoolFacts, title: str = "") -> Iterator[Section]:
         title,
         fields(
             ("folder", pool.where),
-            ("config.json", f"SHA-256 {pool.config_sha256}" if pool.config_sha256 else None),
+            ("config.json", pool.config_sha256),
             ("other files", len(pool.other_files)),
         ),
         *_pool_notes(pool),

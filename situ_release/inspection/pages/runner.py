@@ -35,7 +35,7 @@ def runner_page(path: Path, facts: RunnerFacts) -> Page:
     """Everything about one host library."""
     return page(
         f"Host library for {facts.machine}",
-        section("", fields(("file", str(path)), *identity_rows(facts)), *_peculiarities(facts)),
+        section("", fields(("file", str(path)), *identity_rows(facts)), *peculiarities(facts)),
         *runner_sections(facts),
         paths_section(facts.embedded_paths),
     )
@@ -123,7 +123,7 @@ def kernel_table_sections(facts: RunnerFacts) -> Iterator[Section]:
 def census_blocks(census: KernelCensus) -> Iterator[Block]:
     """Kernels by family, and names that nobody understands."""
     yield table(
-        ("kernels", "family", "activation", "SM"),
+        ("kernels", "family", "act.", "SM"),
         (
             (group.count, group.dtypes, group.activation or "none", group.sm)
             for group in census.groups
@@ -164,7 +164,8 @@ def _c_functions(facts: RunnerFacts) -> Block:
     )
 
 
-def _peculiarities(facts: RunnerFacts) -> Iterator[Note]:
+def peculiarities(facts: RunnerFacts) -> Iterator[Note]:
+    """What is unusual about it or missing, in words."""
     if facts.elf_type != ET_DYN:
         yield Note("warn", f"not a shared object (ELF type {facts.elf_type})")
     if facts.executable_stack:

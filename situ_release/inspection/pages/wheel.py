@@ -13,7 +13,7 @@ from situ_release.inspection.facts.wheel import PayloadFacts, WheelFacts, metada
 from situ_release.inspection.pages.cubin import (
     census_sections,
     paths_section,
-    unreadable_table,
+    unreadable_items,
 )
 from situ_release.inspection.pages.page import (
     Note,
@@ -27,7 +27,7 @@ from situ_release.inspection.pages.page import (
     table,
     value_text,
 )
-from situ_release.inspection.pages.runner import identity_rows, runner_sections
+from situ_release.inspection.pages.runner import identity_rows, peculiarities, runner_sections
 from situ_release.text import size_text
 
 _FEW = 5
@@ -136,7 +136,7 @@ def manifest_sections(document: Mapping[str, Any]) -> Iterator[Section]:
     yield section(
         "Supported contracts",
         table(
-            ("name", "experts", "local", "top-k", "hidden", "intermediate"),
+            ("name", "experts", "local", "top-k", "hidden", "interm."),
             (
                 tuple(_cell(contract.get(key)) for key in _CONTRACT)
                 for contract in document["supported_contracts"]
@@ -197,7 +197,7 @@ def _manifest_note(package: str | None, manifest: ManifestFacts | None) -> Itera
 def _problems(problems: tuple[Problem, ...]) -> Iterator[Section]:
     yield section(
         f"Faults: {len(problems):,} (verify judges them)",
-        items((str(problem) for problem in problems), _FEW, "wrap"),
+        items((str(problem) for problem in problems), _FEW),
     )
 
 
@@ -208,7 +208,8 @@ def _binary_sections(binaries: Binaries) -> Iterator[Section]:
         yield section(
             f"Host library {file.path}",
             fields(("machine", file.library.machine), *identity_rows(file.library)),
+            *peculiarities(file.library),
         )
         yield from runner_sections(file.library)
         yield paths_section(file.library.embedded_paths)
-    yield section("Not readable as libraries", unreadable_table(binaries.unreadable))
+    yield section("Not readable as libraries", unreadable_items(binaries.unreadable))
