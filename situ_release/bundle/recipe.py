@@ -226,6 +226,18 @@ class Declared(_Closed):
     export_control: ExportControl
 
 
+class Advisory(_Closed):
+    """Something known about a binary, by its SHA-256 and so for every release that carries it.
+
+    ``status`` says how far it is known: somebody reported it, it was reproduced, or it was refuted.
+    """
+
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    status: Literal["reported", "reproduced", "refuted"]
+    reference: Text
+    text: Text
+
+
 class Recipe(_Closed):
     """One bundle. Read one with :func:`load_recipe`."""
 
@@ -246,6 +258,7 @@ class Recipe(_Closed):
     provenance: Provenance
     licenses: list[LicenseText]
     declared: Declared
+    advisories: list[Advisory] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
