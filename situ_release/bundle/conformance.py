@@ -1,7 +1,8 @@
 """Compiling a conformance bundle's sources into the three things that a bundle is staged from.
 
-The sources lie beside the recipe, in a folder of its name: kernels in CUDA C++, a runner in C++ and the
-list of kernels. No GPU is needed. The same sources and compilers give the same bytes, wherever they lie.
+The sources lie beside the recipe, in a folder of its name: kernels in CUDA C++, a runner in C++ and
+the list of kernels. No GPU is needed. The same sources and compilers give the same bytes, wherever
+they lie.
 """
 
 from __future__ import annotations

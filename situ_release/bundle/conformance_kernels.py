@@ -1,4 +1,4 @@
-"""The kernels of a conformance bundle: a closed TOML list beside their sources, and its C++ form."""
+"""The kernels of a conformance bundle: a TOML list beside their sources, and its C++ form."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _ACTIVATION_CODES: Mapping[str | None, int] = {None: 2, "siTuGlu": 3}
 """``mActType`` in the header; 2 is "none" in every header, 3 is free there."""
 
 _ALIGNMENT = 8
+_NUL = r"\0"
 
 
 class _Closed(BaseModel):
@@ -75,7 +76,7 @@ class ConformanceKernel:
         return max(operands, staged)
 
     def defines(self) -> list[str]:
-        """nvcc's arguments that make ``kernels/gemm.cu`` this kernel."""
+        """Arguments for nvcc that make ``kernels/gemm.cu`` this kernel."""
         values: Mapping[str, object] = {
             "NAME": self.name,
             "GATED": int(self.role == "fc1"),
@@ -135,15 +136,16 @@ def kernel_table_cpp(digests: Mapping[str, str], kernels: list[ConformanceKernel
         digests: SHA-256 of each cubin by kernel name.
         kernels: in table order.
     """
-    text: list[str] = []
+    # NULs first, so that whatever lies before the table does not run into the first name.
+    text = [f'  "{_NUL * _ALIGNMENT}"']
     rows: list[str] = []
-    offset = 0
+    offset = _ALIGNMENT
 
     def place(string: str) -> int:
         nonlocal offset
         start = offset
         padding = -(len(string) + 1) % _ALIGNMENT
-        text.append(f'  "{string}" "{chr(92)}0{padding * (chr(92) + "0")}"')
+        text.append(f'  "{string}" "{_NUL * (1 + padding)}"')
         offset += len(string) + 1 + padding
         return start
 

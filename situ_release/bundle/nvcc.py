@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +19,11 @@ class Nvcc:
 
     program: str
 
-    def run(self, arguments: Sequence[str | Path], *, folder: Path, making: str) -> None:
+    def run(self, arguments: Iterable[object], *, folder: Path, making: str) -> None:
         """Run nvcc in ``folder``.
 
         Args:
-            arguments: everything after the program's name.
+            arguments: everything after the program's name; paths and numbers as text.
             folder: working directory; relative paths in the arguments begin here.
             making: what the call makes, for messages.
 

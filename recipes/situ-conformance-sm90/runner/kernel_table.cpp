@@ -6,8 +6,9 @@
 namespace situ {
 namespace {
 
-// Names and digests as they lie in the library's read-only data: a name and its NUL, NULs up to a
-// multiple of 8, the digest and its NUL, and again. What the runner will ask for can be read there.
+// Names and digests as they lie in the library's read-only data: eight NULs; then a name and its NUL,
+// NULs up to a multiple of 8, the digest and its NUL, again NULs; and so on. What the runner will ask
+// for can be read there.
 alignas(8) constexpr char kText[] = SITU_TABLE_TEXT;
 
 }  // namespace
