@@ -125,6 +125,8 @@ def _folder(path: Path, files: SourceFiles) -> Identified:
     )
     if any(states_version):
         return Identified("snapshot", path, files)
+    if MANIFEST_NAME in top.files:
+        raise unknown(path, "the import package of a bundle", "name the folder around it")
     entries = len(top.files) + len(top.folders) + len(top.refused)
     raise unknown(
         path,

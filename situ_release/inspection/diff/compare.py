@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,16 +16,19 @@ from situ_release.inspection.diff.kernel_tables import (
     KernelTableComparison,
     compare_kernel_tables,
 )
+from situ_release.inspection.diff.metadata import (
+    METADATA_LABELS,
+    MetadataChange,
+    compare_metadata,
+)
 from situ_release.inspection.diff.sides import DIST_INFO_LABEL, FileState, Side, open_sides
 from situ_release.inspection.diff.texts import as_text, unified_diff
-from situ_release.inspection.facts.wheel import header_fields
 from situ_release.inspection.identify import Kind
 from situ_release.sources.kernel_name import FILE_SUFFIX
 from situ_release.wheel.record import RECORD
 
 _LIBRARY_SUFFIX = ".so"
 _PYTHON = (".py", ".pyi")
-_HEADER_FILES = ("METADATA", "WHEEL")
 _DOCUMENT = ".json"
 
 Happened = Literal["added", "removed", "changed"]
@@ -72,17 +74,6 @@ class Binaries:
     def all_same(self) -> bool:
         """Whether no binary changed, came or went."""
         return not (self.changed or self.added or self.removed)
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataChange:
-    """A field of METADATA or WHEEL with other values; of the description, a unified diff."""
-
-    file: str
-    field: str
-    old: tuple[str, ...]
-    new: tuple[str, ...]
-    diff: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +159,12 @@ def compare_sides(old: Side, new: Side) -> Difference:
     }
     manifest = _compare_manifests(old, new)
     table, problems = compare_kernel_tables(old, new)
-    special = {*binary_labels, *_metadata_labels()}
+    special = {*binary_labels, *METADATA_LABELS}
     if manifest is not None:
         special |= {label for side in (old, new) if (label := side.manifest_label)}
     rest = sorted({*old.states, *new.states} - special - equal)
     changes = [_compare_file(label, old, new) for label in rest]
-    metadata = tuple(_compare_metadata(old, new))
+    metadata = compare_metadata(old, new)
     record = f"{DIST_INFO_LABEL}/{RECORD}"
     follows = len(changes) > 1 or bool(metadata or manifest) or not binary_labels <= equal
     return Difference(
@@ -243,7 +234,10 @@ def _compare_manifests(old: Side, new: Side) -> tuple[Change, ...] | None:
         return (Change("", "removed", documents[0], None),)
     if None in documents:
         return None  # then it is compared as any other text
-    return compare_documents(documents[0], documents[1])
+    changes = compare_documents(documents[0], documents[1])
+    if changes or old.states[labels[0]] == new.states[labels[1]]:
+        return changes
+    return (Change("", "respelled", None, None),)
 
 
 def _document(data: bytes) -> Any:
@@ -252,28 +246,6 @@ def _document(data: bytes) -> Any:
         return canonical.loads(data, "")
     except InputError:
         return None
-
-
-def _metadata_labels() -> set[str]:
-    return {f"{DIST_INFO_LABEL}/{name}" for name in _HEADER_FILES}
-
-
-def _compare_metadata(old: Side, new: Side) -> Iterator[MetadataChange]:
-    for name in _HEADER_FILES:
-        label = f"{DIST_INFO_LABEL}/{name}"
-        texts = [
-            (as_text(side.read(label)) or "") if label in side.states else "" for side in (old, new)
-        ]
-        if texts[0] == texts[1]:
-            continue
-        before, after = map(header_fields, texts)
-        for field in dict.fromkeys((*before, *after)):
-            values = tuple(before.get(field, ())), tuple(after.get(field, ()))
-            if values[0] != values[1]:
-                yield MetadataChange(name, field, *values)
-        bodies = [str(HeaderParser().parsestr(text).get_payload()) for text in texts]
-        if bodies[0] != bodies[1]:
-            yield MetadataChange(name, "Description", (), (), unified_diff(*bodies))
 
 
 def _compare_file(label: str, old: Side, new: Side) -> FileChange:

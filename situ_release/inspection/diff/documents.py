@@ -18,13 +18,14 @@ class Change:
 
     Attributes:
         key: its place, as ``cubins[Bmm_x.cubin].sha256``; "" for the document itself.
-        change: what happened to it; ``reordered`` for a list of equal entries in another order.
+        change: what happened to it; ``reordered`` for a list of equal entries in another
+            order, ``respelled`` for a document whose text differs and whose values do not.
         old: the old value; None where it was added.
         new: the new value; None where it was removed.
     """
 
     key: str
-    change: Literal["added", "removed", "changed", "reordered"]
+    change: Literal["added", "removed", "changed", "reordered", "respelled"]
     old: Any
     new: Any
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
 from situ_release import canonical
 from situ_release.bundle.manifest import read_manifest
@@ -53,13 +53,14 @@ class ContainedFile:
         path: relative to its root.
         size: bytes.
         sha256: None where it was not read.
-        binary: what it says, for an ELF file and for one that is named like a cubin; else None.
     """
 
     path: str
     size: int
     sha256: str | None
-    binary: CubinFile | LibraryFile | UnreadableFile | None
+
+
+Binary = Union[CubinFile, LibraryFile, UnreadableFile]  # noqa: UP007 - evaluated on Python 3.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +89,39 @@ def manifest_facts(data: bytes, where: str) -> ManifestFacts:
 
 
 def contained_file(path: str, data: bytes) -> ContainedFile:
-    """One file, with what it says where it is a binary."""
-    return ContainedFile(path, len(data), sha256_bytes(data), _binary(path, data))
+    """One file that was read."""
+    return ContainedFile(path, len(data), sha256_bytes(data))
 
 
-def binaries(files: Iterable[ContainedFile]) -> Binaries:
-    """Sort out the binaries among files."""
+def sorted_binaries(found: Iterable[Binary]) -> Binaries:
+    """The binaries by what they are."""
     cubins: list[CubinFile | UnreadableFile] = []
     libraries: list[LibraryFile] = []
     unreadable: list[UnreadableFile] = []
-    for file in files:
-        binary = file.binary
+    for binary in found:
         if isinstance(binary, LibraryFile):
             libraries.append(binary)
-        elif isinstance(binary, CubinFile) or (binary and file.path.endswith(FILE_SUFFIX)):
+        elif isinstance(binary, CubinFile) or binary.path.endswith(FILE_SUFFIX):
             cubins.append(binary)
-        elif binary is not None:
+        else:
             unreadable.append(binary)
     return Binaries(
         cubins=census(cubins),
         libraries=tuple(sorted(libraries, key=lambda file: file.path)),
         unreadable=tuple(sorted(unreadable, key=lambda file: file.path)),
     )
+
+
+def read_binary(path: str, data: bytes) -> Binary | None:
+    """What a file says that is an ELF file or named like a cubin; None for any other."""
+    if path.endswith(FILE_SUFFIX) or is_cubin(data):
+        return read_cubin_data(data, path)
+    if not data.startswith(ELF):
+        return None
+    try:
+        return LibraryFile(path, runner_facts(data, path))
+    except InputError as error:
+        return unreadable_file(path, error)
 
 
 def manifest_or_problems(
@@ -122,14 +134,3 @@ def manifest_or_problems(
         return manifest_facts(data, where), ()
     except InputError as error:
         return None, error.problems
-
-
-def _binary(path: str, data: bytes) -> CubinFile | LibraryFile | UnreadableFile | None:
-    if path.endswith(FILE_SUFFIX) or is_cubin(data):
-        return read_cubin_data(data, path)
-    if not data.startswith(ELF):
-        return None
-    try:
-        return LibraryFile(path, runner_facts(data, path))
-    except InputError as error:
-        return unreadable_file(path, error)

@@ -12,11 +12,13 @@ from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem
 from situ_release.inspection.facts.bundle import (
     Binaries,
+    Binary,
     ContainedFile,
     ManifestFacts,
-    binaries,
     contained_file,
     manifest_or_problems,
+    read_binary,
+    sorted_binaries,
 )
 from situ_release.sources.files import SourceFiles, join
 from situ_release.sources.kernel_name import FILE_SUFFIX
@@ -110,20 +112,21 @@ def wheel_facts(path: Path) -> WheelFacts:
     pools = _pools(path, archive)
     folders = tuple(f"{pool.folder}/" for pool in pools)
 
-    def look(member: Member) -> tuple[ContainedFile, Problem | None]:
+    def look(member: Member) -> _Look:
+        unread = ContainedFile(member.name, member.size, None)
         if member.name.startswith(folders):
-            return ContainedFile(member.name, member.size, None, None), None
+            return _Look(unread)
         content = archive.content(member, keep=True)
         if content.data is None:
-            return ContainedFile(member.name, member.size, None, None), content.fault
-        return contained_file(member.name, content.data), None
+            return _Look(unread, problem=content.fault)
+        return _look(member.name, content.data)
 
     looked = on_all_cores(look, archive.files)
-    files = tuple(file for file, _ in looked)
+    files = tuple(look.file for look in looked if look.file is not None)
     texts = {name: _text(archive, name) for name in ("METADATA", "WHEEL")}
     metadata, description = _headers(texts["METADATA"])
     distribution, version, tag = _name(path.name)
-    package = _package([file.path for file in files])
+    package, doubts = _package([file.path for file in files])
     manifest_path = join(package or "", MANIFEST_NAME)
     data = _content(archive, manifest_path) if package else None
     manifest, problems = manifest_or_problems(data, manifest_path)
@@ -139,11 +142,12 @@ def wheel_facts(path: Path) -> WheelFacts:
         package=package,
         manifest=manifest,
         files=files,
-        binaries=binaries(files),
+        binaries=sorted_binaries(look.binary for look in looked if look.binary is not None),
         pools=pools,
         problems=(
             *archive.faults,
-            *(fault for _, fault in looked if fault is not None),
+            *(look.problem for look in looked if look.problem is not None),
+            *doubts,
             *problems,
             *_contradictions(package, data if manifest else None, files),
         ),
@@ -159,23 +163,23 @@ def payload_facts(files: SourceFiles) -> PayloadFacts:
     names = payload_names(files)
     package = package_folder(names, files.where)
 
-    def look(name: str) -> ContainedFile | Problem:
+    def look(name: str) -> _Look:
         try:
-            return contained_file(name, files.read(name))
+            return _look(name, files.read(name))
         except InputError as error:
-            return error.problems[0]
+            return _Look(None, problem=error.problems[0])
 
     looked = on_all_cores(look, names)
-    found = tuple(item for item in looked if isinstance(item, ContainedFile))
+    found = tuple(look.file for look in looked if look.file is not None)
     data = files.read(join(package, MANIFEST_NAME))
     manifest, problems = manifest_or_problems(data, join(package, MANIFEST_NAME))
     return PayloadFacts(
         package=package,
         manifest=manifest,
         files=found,
-        binaries=binaries(found),
+        binaries=sorted_binaries(look.binary for look in looked if look.binary is not None),
         problems=(
-            *(item for item in looked if isinstance(item, Problem)),
+            *(look.problem for look in looked if look.problem is not None),
             *problems,
             *_contradictions(package, data if manifest else None, found),
         ),
@@ -190,6 +194,19 @@ def payload_names(files: SourceFiles) -> list[str]:
         if _BYTECODE not in folder.split("/")
         for name in listing.files
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One file: read or why not, and what it says where it is a binary."""
+
+    file: ContainedFile | None
+    binary: Binary | None = None
+    problem: Problem | None = None
+
+
+def _look(path: str, data: bytes) -> _Look:
+    return _Look(contained_file(path, data), read_binary(path, data))
 
 
 def _pools(path: Path, archive: WheelArchive) -> tuple[PoolOutline, ...]:
@@ -219,11 +236,14 @@ def _contradictions(
     return payload_problems(package, read_manifest(manifest, package), contents, _REMEDY)
 
 
-def _package(names: list[str]) -> str | None:
+def _package(names: list[str]) -> tuple[str | None, tuple[Problem, ...]]:
+    """The import package; why it is not known, where there is a manifest and still no answer."""
+    if not any(name.endswith(f"/{MANIFEST_NAME}") and name.count("/") == 1 for name in names):
+        return None, ()
     try:
-        return package_folder(names, "")
-    except InputError:
-        return None
+        return package_folder(names, ""), ()
+    except InputError as error:
+        return None, error.problems
 
 
 def _name(filename: str) -> tuple[str, str, str]:

@@ -12,7 +12,6 @@ from situ_release.inspection.diff.compare import (
     ChangedBinary,
     Difference,
     FileChange,
-    MetadataChange,
 )
 from situ_release.inspection.diff.documents import Change, without_names
 from situ_release.inspection.diff.headline import (
@@ -22,6 +21,7 @@ from situ_release.inspection.diff.headline import (
     sections_text,
 )
 from situ_release.inspection.diff.kernel_tables import KernelTableComparison
+from situ_release.inspection.diff.metadata import MetadataChange
 from situ_release.inspection.pages.page import (
     Block,
     Note,
@@ -199,7 +199,7 @@ def _change_text(change: Change) -> str:
         return f"{key}: added {_value(change.new)}"
     if change.change == "removed":
         return f"{key}: removed {_value(change.old)}"
-    return f"{key}: in another order"
+    return f"{key}: {'in another order' if change.change == 'reordered' else 'spelled differently'}"
 
 
 def _value(value: Any) -> str:

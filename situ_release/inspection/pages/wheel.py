@@ -122,9 +122,8 @@ def manifest_sections(document: Mapping[str, Any]) -> Iterator[Section]:
         Note("warn", f"not original: recovered from {origin['wheel']}") if origin else None,
     )
     groups = Counter(
-        (cubin["role"], cubin.get("family") or "", cubin["path"].split("/")[-2])
+        (cubin["role"], cubin.get("family") or "", cubin["path"].rpartition("/")[0])
         for cubin in document["cubins"]
-        if "/" in cubin["path"]
     )
     yield section(
         f"Cubins in the manifest: {len(document['cubins']):,}",
