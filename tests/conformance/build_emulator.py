@@ -1,4 +1,4 @@
-"""Compile the emulator: stand-ins for libcuda.so.1 and libcudart.so.13 that run the bundle's kernels."""
+"""Compile the emulator: a libcuda.so.1 and a libcudart.so.13 that run the bundle's kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Child process: the compiled runner on emulated CUDA libraries, host memory posing as device memory.
+"""Child process: the compiled runner on emulated CUDA libraries, host memory posing as a device's.
 
 `python -m tests.conformance.emulated_runner BUILD REQUEST.json`, with the emulator's folder on
 LD_LIBRARY_PATH; prints one JSON object for each case.
@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 import tvm_ffi
@@ -50,7 +51,7 @@ class _DLManagedTensor(ctypes.Structure):
 class _Posing:
     """A torch tensor of the host, offered through DLPack as one of CUDA device 0."""
 
-    kept: list[object] = []
+    kept: ClassVar[list[object]] = []
 
     def __init__(self, tensor):
         assert tensor.is_contiguous()

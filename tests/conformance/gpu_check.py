@@ -1,7 +1,7 @@
-"""The built runner on a real GPU against the plain reference: a short table, exit status 1 on any fault.
+"""The built runner on a real GPU against the plain reference: a table, exit status 1 on any fault.
 
-`python -m tests.conformance.gpu_check BUILD` from the top of the project; needs torch for CUDA 13 and
-apache-tvm-ffi. BUILD is what `build_conformance` made.
+`python -m tests.conformance.gpu_check BUILD` from the top of the project; needs torch for CUDA 13
+and apache-tvm-ffi. BUILD is what `build_conformance` made.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def timed(call):
 
 
 def small_cases(runner):
-    """Every tactic at a size whose depths are no multiple of every K tile, with rows of other ranks."""
+    """Every tactic; the depth of FC2 is no multiple of the larger K tile; slots of other ranks."""
     for precision, ladder in LADDER.items():
         for tokens, offset, local in ((9, 0, 20), (300, 5, 10)):
             problem = plain_moe.make_problem(

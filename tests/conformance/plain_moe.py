@@ -1,8 +1,8 @@
 """A plain routed MoE with MXFP4 weights and SiTU in torch, for checking the conformance bundle.
 
-Written for these tests alone: it shares nothing with the kernels, nor with the reference of `gpu-smoke`.
-Weights are made in checkpoint layout (`[gate | up]`, rows and scales in natural order) and then stored
-as the runner wants them.
+Written for these tests alone: it shares nothing with the kernels, nor with the reference of
+`gpu-smoke`. Weights are made in checkpoint layout (`[gate | up]`, rows and scales in natural order)
+and then stored as the runner wants them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEAN_SQUARE = sum(value * value for value in E2M1) / len(E2M1)
 
 @dataclass
 class Problem:
-    """One call's inputs; `gate_up` and `down` in checkpoint layout, `*_stored` as the runner wants them."""
+    """One call's inputs. Weights are pairs of codes and scales, `*_stored` as the runner wants them."""
 
     precision: str
     experts: int  # of the model
@@ -44,7 +44,7 @@ class Problem:
 
 
 def make_weights(experts, hidden, inner, device, seed):
-    """Random MXFP4 weights whose products reach beta (4) for the gate and linear beta (25) for up."""
+    """Random MXFP4 weights; products reach beta (4) for the gate and linear beta (25) for up."""
     random = torch.Generator(device=device).manual_seed(seed)
 
     def integers(low, high, shape):
@@ -195,14 +195,14 @@ def finalize(outputs, is_local, weights):
 
 
 def shuffle_rows(matrix):
-    """Rows of `[experts, rows, ...]` as stored: groups of 32, stored row p from 4 (p mod 8) + p div 8."""
+    """`[experts, rows, ...]` as stored: in groups of 32, row p is row 4 (p mod 8) + p div 8."""
     within = torch.arange(32, device=matrix.device)
     source = 4 * (within % 8) + within // 8
     return matrix.unflatten(1, (-1, 32))[:, :, source].flatten(1, 2)
 
 
 def interleave_scales(scales):
-    """`[experts, rows, blocks]` in tiles of 128 rows and 4 blocks, viewed as e4m3 in the same shape."""
+    """`[experts, rows, blocks]` in tiles of 128 rows and 4 blocks, as e4m3 in the same shape."""
     experts, rows, blocks = scales.shape
     tiles = scales.reshape(experts, rows // 128, 4, 32, blocks // 4, 4)
     return (

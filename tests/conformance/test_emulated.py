@@ -1,8 +1,8 @@
-"""The compiled runner and the kernels' own code, run on an emulated device against a plain reference.
+"""The compiled runner and the kernels' own code on an emulated device, against a plain reference.
 
-The runner, its kernel table, its launches and the routing are the real ones; the kernels are compiled
-for the host, where only the tensor-core instruction is replaced. What this cannot show: that the GPU's
-instructions do what the manual says, and races within a warp.
+The runner, its kernel table and its launches are the real ones; the kernels are compiled for the
+host, where only the tensor-core instruction is replaced. What this cannot show: that the GPU's
+instructions do what the manual says.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,7 +85,7 @@ def test_routing_of_many_shapes(run: Any, precision: str) -> None:
     cases = [
         {"tokens": 1, **many},
         {"tokens": 33, **many, "offset": 260, "local": 40},
-        {"tokens": 40, **SMALL, "tokens": 90},
+        {**SMALL, "tokens": 90},
         {**SMALL, "packed": True, "offset": 2, "local": 3},
         {**SMALL, "experts": 1, "top_k": 1},
         {**SMALL, "tokens": 0},
@@ -140,7 +139,7 @@ def test_unsupported_calls_are_refused(run: Any) -> None:
     [(90, {"sm90a"}), (100, {"sm100f"}), (103, {"sm100f", "sm103a"}), (120, set())],
 )
 def test_only_kernels_of_the_device_are_offered(run: Any, sm: int, architectures: set[str]) -> None:
-    """Two kernels of each role for a tile and architecture; tiles by the mean tokens of an expert."""
+    """For a tile and architecture two kernels of each role; tiles by an expert's mean tokens."""
     count = (2 * len(architectures)) ** 2
     expected = {
         ("w4a16", 1): (8, 16, 32),
