@@ -13,7 +13,6 @@ from situ_release.sources.device_code import device_code_sha256
 from situ_release.sources.elf import (
     EM_CUDA,
     SHF_EXECINSTR,
-    STT_FUNC,
     Elf,
     parse_notes,
     read_elf,
@@ -174,7 +173,7 @@ def _arch_specific(elf: Elf) -> bool | None:
         return bool(elf.flags & _ACCELERATOR_FLAG_OF_OLD_ABI)
     compat = elf.section(".nv.compat")
     if compat is not None:
-        for attribute, value in _records(elf.content(compat)):
+        for attribute, value in info_records(elf.content(compat)):
             if attribute == _ACCELERATOR_TARGET:
                 return value[:1] == b"\1"
     if elf.flags & _ACCELERATOR_FLAG:
@@ -189,15 +188,15 @@ def _kernels(elf: Elf) -> tuple[CubinKernel, ...]:
     sections = {section.name: section for section in elf.sections}
     registers = _registers(elf.content_of(".nv.info"))
     kernels = []
-    for symbol in elf.symbols(table):
-        if symbol.type != STT_FUNC or not symbol.other & _ENTRY:
+    for symbol in elf.functions(table):
+        if not symbol.other & _ENTRY:
             continue
         info = sections.get(f".nv.info.{symbol.name}")
         shared = sections.get(f".nv.shared.{symbol.name}")
         kernels.append(
             CubinKernel(
                 name=symbol.name,
-                registers=registers.get(symbol.index),
+                registers=registers.get(symbol.row),
                 shared_memory_bytes=0 if shared is None else shared.size,
                 max_threads=None if info is None else _max_threads(elf.content(info)),
             )
@@ -209,21 +208,21 @@ def _registers(info: bytes) -> dict[int, int]:
     """Registers per thread by symbol index, from ``.nv.info``."""
     return dict(
         struct.unpack("<II", value)
-        for attribute, value in _records(info)
+        for attribute, value in info_records(info)
         if attribute == _REGISTER_COUNT and len(value) == 8
     )
 
 
 def _max_threads(info: bytes) -> int | None:
     """Threads per block that the launch bounds allow, from ``.nv.info.<kernel>``."""
-    for attribute, value in _records(info):
+    for attribute, value in info_records(info):
         if attribute in (_MAX_THREADS, _REQUIRED_THREADS) and len(value) == 12:
             x, y, z = struct.unpack("<III", value)
             return int(x * y * z)
     return None
 
 
-def _records(content: bytes) -> Iterator[tuple[int, bytes]]:
+def info_records(content: bytes) -> Iterator[tuple[int, bytes]]:
     """``(attribute, value)`` of a ``.nv.info`` or ``.nv.compat`` section.
 
     A record is a format byte, an attribute byte and two bytes: the value itself, or in the sized

@@ -66,9 +66,9 @@ class Dynamic:
 
     def version_need(self, symbol: Symbol) -> VersionNeed | None:
         """The version that an undefined symbol asks for."""
-        if symbol.index >= len(self.version_indices):
+        if symbol.row >= len(self.version_indices):
             return None
-        return self.version_needs.get(self.version_indices[symbol.index] & _VERSION_MASK)
+        return self.version_needs.get(self.version_indices[symbol.row] & _VERSION_MASK)
 
 
 def read_dynamic(elf: Elf) -> Dynamic:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from situ_release.errors import InputError, Problem
 from situ_release.sources.content_kind import describe_content, is_crlf_mangled
@@ -41,15 +42,15 @@ STB_GLOBAL = 1
 STB_WEAK = 2
 
 _HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SECTION = struct.Struct("<IIQQQQII16x")  # without alignment and size of entries
+_SEGMENT = struct.Struct("<IIQQ8xQ16x")  # without physical address, size in memory, alignment
 _SYMBOL = struct.Struct("<IBBHQQ")
 _EXTENDED_NAMES = 0xFFFF
 _MOST_OVERLAP = 4  # real sections overlap a little; more would make every later step slow
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+# Rows of tables are named tuples: files have thousands, and frozen dataclasses take longer to make.
+class Section(NamedTuple):
     """One row of the section table. ``offset`` and ``size`` are bytes in the file."""
 
     name: str
@@ -67,8 +68,7 @@ class Section:
         return self.type not in (SHT_NULL, SHT_NOBITS)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One program header. ``offset`` and ``file_size`` are bytes in the file."""
 
     type: int
@@ -78,17 +78,16 @@ class Segment:
     file_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(NamedTuple):
     """One row of a symbol table.
 
     Attributes:
-        index: its row; other tables refer to it by this.
+        row: its number; other tables refer to it by this.
         section: index of the defining section, 0 for an undefined symbol.
         other: the raw ``st_other`` byte (visibility in the two lowest bits).
     """
 
-    index: int
+    row: int
     name: str
     type: int
     binding: int
@@ -191,13 +190,14 @@ class Elf:
             raise malformed(self.where, f"a string table in section {index}, which does not exist")
         return StringTable(self.content(self.sections[index]), self.where)
 
-    def symbols(self, table: Section) -> tuple[Symbol, ...]:
-        """All rows of a symbol table section.
+    def functions(self, table: Section) -> tuple[Symbol, ...]:
+        """The rows of a symbol table section that stand for functions.
 
         Raises:
             InputError: a name lies outside the string table.
         """
-        return tuple(parse_symbols(self.content(table), self.strings(table.link)))
+        names = self.strings(table.link)
+        return tuple(parse_symbols(self.content(table), names, only_type=STT_FUNC))
 
     def address_to_offset(self, address: int) -> int:
         """The file offset that the loader maps at ``address``.
@@ -248,14 +248,15 @@ def parse_elf(data: memoryview, where: str) -> Elf:
         )
     elif section_count:
         raise malformed(where, f"{section_count} sections but no section table")
+    stored = [section for section in sections if section.stored]
     extent = max(
         _HEADER.size,
         segment_offset + segment_size * len(segments) if segments else 0,
         section_offset + section_size * len(sections) if sections else 0,
         *(segment.offset + segment.file_size for segment in segments),
-        *(section.offset + section.size for section in sections if section.stored),
+        *(section.offset + section.size for section in stored),
     )
-    total = sum(section.size for section in sections if section.stored)
+    total = sum(section.size for section in stored)
     if total > _MOST_OVERLAP * extent:
         raise malformed(where, f"sections of {total:,} bytes in a file of {extent:,}")
     return Elf(
@@ -285,12 +286,15 @@ def _unreadable(data: bytes, where: str) -> InputError:
     )
 
 
-def parse_symbols(content: bytes, names: StringTable) -> Iterator[Symbol]:
-    """Decode symbol table rows; a partial last row is left out."""
+def parse_symbols(
+    content: bytes, names: StringTable, only_type: int | None = None
+) -> Iterator[Symbol]:
+    """Decode symbol table rows, all or those of one type; a partial last row is left out."""
     whole = len(content) // _SYMBOL.size * _SYMBOL.size
     rows = _SYMBOL.iter_unpack(memoryview(content)[:whole])
     for index, (name, info, other, section, value, size) in enumerate(rows):
-        yield Symbol(index, names.at(name), info & 15, info >> 4, other, section, value, size)
+        if only_type in (None, info & 15):
+            yield Symbol(index, names.at(name), info & 15, info >> 4, other, section, value, size)
 
 
 def parse_notes(content: bytes) -> Iterator[tuple[str, int, bytes]]:
@@ -328,7 +332,7 @@ def _read_segments(
         return ()
     rows = _table(data, where, "program header", offset, entry_size, count, _SEGMENT.size)
     segments = []
-    for kind, flags, start, address, _physical, size, _memory, _align in _SEGMENT.iter_unpack(rows):
+    for kind, flags, start, address, size in _SEGMENT.iter_unpack(rows):
         if start + size > len(data):
             raise malformed(where, f"a segment that ends at byte {start + size:,} of {len(data):,}")
         segments.append(Segment(kind, flags, start, address, size))
@@ -349,7 +353,7 @@ def _read_sections(
     )
     if not rows:
         return ()
-    for index, (_, kind, _, _, start, size, *_) in enumerate(rows):
+    for index, (_, kind, _, _, start, size, _, _) in enumerate(rows):
         if kind in (SHT_NULL, SHT_NOBITS):
             continue
         if start + size > len(data):
@@ -360,12 +364,12 @@ def _read_sections(
         names_index = rows[0][6]
     if names_index >= len(rows):
         raise malformed(where, f"section names in section {names_index} of {len(rows)}")
-    _, kind, _, _, start, size, *_ = rows[names_index]
+    _, kind, _, _, start, size, _, _ = rows[names_index]
     stored = kind not in (SHT_NULL, SHT_NOBITS)
     names = StringTable(bytes(data[start : start + size]) if stored else b"", where)
     return tuple(
         Section(names.at(name), kind, flags, address, start, size, link, info)
-        for name, kind, flags, address, start, size, link, info, _, _ in rows
+        for name, kind, flags, address, start, size, link, info in rows
     )
 
 

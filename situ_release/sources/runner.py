@@ -204,7 +204,7 @@ def _kind(symbol: Symbol, dynamic: Dynamic) -> str:
         return "function"
     if symbol.type in (STT_OBJECT, STT_TLS):
         return "object"
-    return "function" if symbol.index in dynamic.lazily_bound else "object"
+    return "function" if symbol.row in dynamic.lazily_bound else "object"
 
 
 def _version_demands(

@@ -37,7 +37,7 @@ def test_sections_and_symbols_of_a_cubin() -> None:
     assert (shared.type, shared.size, elf.content(shared)) == (SHT_NOBITS, 1024, b"")
     table = elf.section(".symtab")
     assert table is not None
-    assert [symbol.name for symbol in elf.symbols(table)] == ["", "kernel", "kernelGetSmemSize"]
+    assert [symbol.name for symbol in elf.functions(table)] == ["kernel", "kernelGetSmemSize"]
 
 
 def test_a_header_without_sections_is_an_elf_file() -> None:
