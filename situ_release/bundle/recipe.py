@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from situ_release import resources, toml
+from situ_release.bundle.smoke_policy import SmokePolicy, SmokeTier
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, UsageError
 
@@ -230,12 +231,14 @@ class Advisory(_Closed):
     """Something known about a binary, by its SHA-256 and so for every release that carries it.
 
     ``status`` says how far it is known: somebody reported it, it was reproduced, or it was refuted.
+    ``settled_by`` is the ``gpu-smoke`` tier that shows which of the two it is.
     """
 
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     status: Literal["reported", "reproduced", "refuted"]
     reference: Text
     text: Text
+    settled_by: SmokeTier | None = None
 
 
 class Recipe(_Closed):
@@ -258,6 +261,7 @@ class Recipe(_Closed):
     provenance: Provenance
     licenses: list[LicenseText]
     declared: Declared
+    smoke: SmokePolicy
     advisories: list[Advisory] = []
 
     @model_validator(mode="after")
