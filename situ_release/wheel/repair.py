@@ -1,15 +1,17 @@
 """``repair``: the raw wheel gets its manylinux tag and its canonical form, and not a byte else.
 
-auditwheel decides whether the tag is true. It works in a temporary folder, and what comes out is
-compared with what went in, since with a wrong exclude it copies libraries into the wheel and still
-succeeds. Cubins are ELF files of a machine it does not know: that it passes over those of the
-manifest is expected, over anything else is not.
+auditwheel is the judge of the tag, not the author of the wheel. It works in a temporary folder;
+what comes out is compared with what went in (with a wrong exclude it copies libraries into the wheel and
+still succeeds) and thrown away. The canonical wheel is written from the input meanwhile. Cubins are
+ELF files of a machine that auditwheel does not know: that it passes over those of the manifest is
+expected, over anything else is not.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from situ_release import __version__
@@ -75,18 +77,26 @@ def repair_wheel(
     )
     manifest = f"{wheel}: {bundle.package}/{MANIFEST_NAME}"
     epoch = archive_epoch(bundle.manifest.generated_at, manifest)
-    with tempfile.TemporaryDirectory(prefix="situ-release-repair-") as scratch:
-        tagged, finished = Path(scratch, "tagged"), Path(scratch, "finished")
-        tagged.mkdir()
+    tag = f"{_PYTHON_TAG}-{policy.tag}"
+    with (
+        tempfile.TemporaryDirectory(prefix="situ-release-repair-") as scratch,
+        ThreadPoolExecutor(max_workers=1) as judge,
+    ):
+        judged, finished = Path(scratch, "judged"), Path(scratch, "finished")
+        judged.mkdir()
         finished.mkdir()
-        repaired, passed_over = run_auditwheel(
-            wheel.absolute(), tagged, plat=policy.tag, excluded=excluded, epoch=epoch
+        verdict = judge.submit(
+            run_auditwheel,
+            wheel.absolute(),
+            judged,
+            plat=policy.tag,
+            excluded=excluded,
+            epoch=epoch,
         )
-        cubins = [entry.filename for entry in bundle.manifest.cubins]
-        raise_all(ToolError, in_wheel(wheel, passed_over_problems(passed_over, cubins)))
-        tag = f"{_PYTHON_TAG}-{policy.tag}"
         target = finished / f"{bundle.name.stem}-{tag}.whl"
-        _rewrite(repaired, target, bundle, tag, epoch)
+        _write(bundle, target, tag, epoch)
+        repaired, passed_over = verdict.result()
+        raise_all(ToolError, in_wheel(wheel, _objections(bundle, repaired, passed_over)))
         return place_wheel(target, wheel_dir, _notes(passed_over))
 
 
@@ -113,26 +123,34 @@ def _read_runner(bundle: ProvenWheel, where: str) -> Runner:
     )
 
 
-def _rewrite(repaired: Path, target: Path, bundle: ProvenWheel, tag: str, epoch: int) -> None:
-    """Write the canonical wheel; before and after, prove that it is the input but for its tag."""
-    wheel = bundle.archive.path
-    archive = examine_wheel(repaired)
-    contents = archive.scan(lambda name: False)
-    raise_all(ToolError, in_wheel(wheel, archive_faults(archive, contents)))
-    raise_all(ToolError, in_wheel(wheel, _changes(bundle, contents, "auditwheel")))
+def _write(bundle: ProvenWheel, target: Path, tag: str, epoch: int) -> None:
+    """Write the canonical wheel, and prove that it is the input but for its tag."""
     headers = (
         f"Wheel-Version: 1.0\nGenerator: situ-release {__version__}\n"
         f"Root-Is-Purelib: false\nTag: {tag}\n"
     )
     write_canonical(
-        archive,
+        bundle.archive,
         target,
         dist_info=bundle.dist_info,
         epoch=epoch,
         replaced={f"{bundle.dist_info}/{_WHEEL}": headers.encode()},
     )
-    final = prove_wheel(target)
-    raise_all(ToolError, in_wheel(wheel, _changes(bundle, final.contents, "the rewrite")))
+    contents = prove_wheel(target).contents
+    changes = _changes(bundle, contents, "the canonical rewrite")
+    raise_all(ToolError, in_wheel(bundle.archive.path, changes))
+
+
+def _objections(
+    bundle: ProvenWheel, repaired: Path, passed_over: Sequence[str]
+) -> Iterator[Problem]:
+    """What auditwheel could not check, and what it found necessary to change."""
+    cubins = [entry.filename for entry in bundle.manifest.cubins]
+    yield from passed_over_problems(passed_over, cubins)
+    archive = examine_wheel(repaired)
+    contents = archive.scan(lambda name: False)
+    faults = archive_faults(archive, contents)
+    yield from faults or _changes(bundle, contents, "auditwheel")
 
 
 def _changes(
