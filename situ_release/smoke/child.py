@@ -22,6 +22,7 @@ from situ_release.errors import Problem, SituReleaseError
 TASKS = {
     "probe": "situ_release.smoke.device:probe",
     "load": "situ_release.smoke.load:load",
+    "rehearsal": "situ_release.smoke.rehearsal.child:rehearse",
 }
 """What a child can do: name -> ``module:function``, the function being a :data:`Task`."""
 

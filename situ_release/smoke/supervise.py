@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -69,6 +69,7 @@ def run_child(
     *,
     limit_s: float,
     on_event: Callable[[Event], None] | None = None,
+    python: Sequence[str] = (sys.executable,),
 ) -> Outcome:
     """Run a task in a child process, in a session of its own, and wait for it.
 
@@ -77,12 +78,13 @@ def run_child(
         request: the task's argument, JSON values.
         limit_s: seconds after which the child and all its descendants are killed.
         on_event: called for every event as it arrives, from another thread.
+        python: the command that starts Python.
     """
     started = time.monotonic()
     reader, writer = os.pipe()
     events: list[Event] = []
     with tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-c", _START, json.dumps(sys.path), task, str(writer)]
+        command = [*python, "-c", _START, json.dumps(sys.path), task, str(writer)]
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
