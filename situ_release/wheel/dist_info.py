@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from email.parser import HeaderParser
+from typing import TYPE_CHECKING
 
-from packaging.metadata import ExceptionGroup, Metadata
 from packaging.tags import Tag, parse_tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
 from situ_release.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from packaging.metadata import Metadata
 
 DIST_INFO = ".dist-info"
 
@@ -115,6 +117,9 @@ def read_metadata(data: bytes, where: str) -> Metadata:
     Raises:
         InputError: fields that are missing, unknown or malformed, all at once.
     """
+    # It brings the email package along, which takes longer to import than a wheel to read.
+    from packaging.metadata import ExceptionGroup, Metadata
+
     try:
         return Metadata.from_email(data, validate=True)
     except ExceptionGroup as group:
@@ -138,17 +143,18 @@ def read_wheel_headers(data: bytes, where: str) -> WheelHeaders:
         InputError: not UTF-8, or no Wheel-Version.
     """
     try:
-        message = HeaderParser().parsestr(data.decode("utf-8"))
+        lines = [line.partition(":") for line in data.decode("utf-8").splitlines()]
     except UnicodeDecodeError as error:
         raise _not_wheel_headers(where, str(error)) from error
-    version = str(message.get("Wheel-Version", "")).strip()
-    if not version:
+    fields = [(name.strip().lower(), value.strip()) for name, _, value in lines]
+    first = dict(reversed(fields))
+    if not first.get("wheel-version"):
         raise _not_wheel_headers(where, "no Wheel-Version")
     return WheelHeaders(
-        version=version,
-        generator=str(message.get("Generator", "")).strip(),
-        root_is_purelib=str(message.get("Root-Is-Purelib", "")).strip(),
-        tags=tuple(str(tag).strip() for tag in message.get_all("Tag", [])),
+        version=first["wheel-version"],
+        generator=first.get("generator", ""),
+        root_is_purelib=first.get("root-is-purelib", ""),
+        tags=tuple(value for name, value in fields if name == "tag"),
     )
 
 

@@ -1,10 +1,10 @@
 """``repair``: the raw wheel gets its manylinux tag and its canonical form, and not a byte else.
 
-auditwheel is the judge of the tag, not the author of the wheel. It works in a temporary folder;
-what comes out is compared with what went in (with a wrong exclude it copies libraries into the
-wheel and still succeeds) and thrown away. The canonical wheel is written from the input meanwhile. Cubins
-are ELF files of a machine that auditwheel does not know: that it passes over those of the manifest
-is expected, over anything else is not.
+auditwheel is the judge of the tag, not the author of the wheel. It works in a temporary folder.
+What comes out is compared with what went in (with a wrong exclude it copies libraries into the
+wheel and still succeeds) and thrown away. The canonical wheel is written from the input meanwhile.
+Cubins are ELF files of a machine that auditwheel does not know: that it passes over those of the
+manifest is expected, over anything else is not.
 """
 
 from __future__ import annotations
