@@ -112,10 +112,9 @@ def _items(block: Items, width: int, everything: bool) -> Iterator[Line]:
 
 def _table(block: Table, width: int, everything: bool) -> Iterator[Line]:
     rows = block.rows if everything else block.rows[: block.shown]
+    header = [printable(name) for name in block.header]
     cells = [[_cell(value) for value in row] for row in rows]
-    widths = [
-        max(len(text) for text in column) for column in zip(block.header, *cells, strict=True)
-    ]
+    widths = [max(len(text) for text in column) for column in zip(header, *cells, strict=True)]
     if not everything:
         room = width - len(_INDENT) - len(_GAP) * (len(widths) - 1)
         while sum(widths) > room and max(widths) > _SPARED:
@@ -125,7 +124,7 @@ def _table(block: Table, width: int, everything: bool) -> Iterator[Line]:
         all(value is None or isinstance(value, int) for value in column)
         for column in zip(*rows, strict=True)
     ]
-    yield Line(_row(block.header, widths, numeric), "dim")
+    yield Line(_row(header, widths, numeric), "dim")
     for row in cells:
         yield Line(_row(row, widths, numeric))
     yield from _more(len(block.rows) - len(rows))
