@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-import stat
 import struct
 import zipfile
 import zlib
@@ -22,19 +21,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from situ_release.errors import InputError, Problem, raise_all
+from situ_release.wheel.structure import (
+    ENCRYPTED,
+    LOCAL_HEADER,
+    fault,
+    local_header,
+    structural_faults,
+)
 
 MAX_CONTENT_BYTES = 1 << 30
 """Most bytes that all members together may declare: 30 times the first bundle."""
 
 _BLOCK_BYTES = 16 << 20
-_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
-_END_RECORD = struct.Struct("<4s4H2LH")
-_ENCRYPTED = 0x1 | 0x40
-_HAS_DESCRIPTOR = 0x8
-_UTF8_NAME = 0x800
-_SIZE_64 = 0xFFFFFFFF  # stands for a 64-bit size in an extra field
-_DESCRIPTOR_SIZES = (12, 16, 20, 24)  # with or without signature, 32- or 64-bit sizes
-_REBUILD = "build the wheel again, or fetch it again"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -155,7 +153,7 @@ class WheelArchive:
         digest = hashlib.sha256()
         size = crc = 0
         kept: list[bytes] = []
-        fault: Problem | None = None
+        damage: Problem | None = None
         try:
             for block in self._blocks(member):
                 digest.update(block)
@@ -168,11 +166,11 @@ class WheelArchive:
             if crc != member.crc:
                 raise _DamagedError(f"CRC-32 {member.crc:08x}", f"{crc:08x}")
         except _DamagedError as error:
-            fault = _fault("the member is damaged", member.name, error.expected, error.found)
+            damage = fault("the member is damaged", member.name, error.expected, error.found)
         data = None
-        if keep and fault is None:
+        if keep and damage is None:
             data = kept[0] if len(kept) == 1 else b"".join(kept)
-        return MemberContent(size, digest.hexdigest(), data, fault)
+        return MemberContent(size, digest.hexdigest(), data, damage)
 
     def _blocks(self, member: Member) -> Iterator[bytes]:
         start, end = _data_span(self._view, member)
@@ -184,7 +182,7 @@ class WheelArchive:
         if member.compression == zipfile.ZIP_STORED:
             for position in range(0, len(packed), _BLOCK_BYTES):
                 yield bytes(packed[position : position + _BLOCK_BYTES])
-        elif member.compression == zipfile.ZIP_DEFLATED and not member.flags & _ENCRYPTED:
+        elif member.compression == zipfile.ZIP_DEFLATED and not member.flags & ENCRYPTED:
             yield from _inflate(packed, member.size)
         else:
             raise _DamagedError("stored or deflated content", f"method {member.compression}")
@@ -224,8 +222,8 @@ def examine_wheel(path: Path) -> WheelArchive:
                     infos, directory = archive.infolist(), archive.start_dir
             except _ZIP_ERRORS as error:
                 found = "an empty file" if not length else str(error) or type(error).__name__
-                fault = _fault("not a readable zip archive", "", "a wheel (zip)", found)
-                return WheelArchive(path, (), (fault,), view)
+                unreadable = fault("not a readable zip archive", "", "a wheel (zip)", found)
+                return WheelArchive(path, (), (unreadable,), view)
     except OSError as error:
         raise InputError.of(
             "cannot read the wheel",
@@ -235,11 +233,7 @@ def examine_wheel(path: Path) -> WheelArchive:
             remedy="check the path",
         ) from error
     members = tuple(_member(info) for info in infos)
-    faults = [
-        *_name_faults(infos),
-        *_member_faults(members),
-        *_layout_faults(view, infos, directory),
-    ]
+    faults = structural_faults(view, infos, directory, MAX_CONTENT_BYTES)
     return WheelArchive(path, members, tuple(faults), view)
 
 
@@ -293,10 +287,6 @@ def _member(info: zipfile.ZipInfo) -> Member:
     )
 
 
-def _fault(what: str, where: str, expected: str, found: str) -> Problem:
-    return Problem(what, where, expected, found, _REBUILD)
-
-
 def _inflate(packed: memoryview, size: int) -> Iterator[bytes]:
     """Raw deflate, never more than ``size`` + 1 bytes whatever the stream would expand to."""
     stream = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -321,119 +311,8 @@ def _inflate(packed: memoryview, size: int) -> Iterator[bytes]:
 
 def _data_span(view: memoryview, member: Member) -> tuple[int, int]:
     """Start and end of the member's compressed bytes, by its local header."""
-    fields = _local_header(view, member.offset)
+    fields = local_header(view, member.offset)
     if fields is None:
         raise _DamagedError("a local header", f"none at offset {member.offset}")
-    start = member.offset + _LOCAL_HEADER.size + fields[9] + fields[10]
+    start = member.offset + LOCAL_HEADER.size + fields[9] + fields[10]
     return start, start + member.compressed_size
-
-
-def _local_header(view: memoryview, offset: int) -> tuple[int, ...] | None:
-    if not 0 <= offset <= len(view) - _LOCAL_HEADER.size:
-        return None
-    signature, *fields = _LOCAL_HEADER.unpack_from(view, offset)
-    return (0, *fields) if signature == b"PK\x03\x04" else None
-
-
-def _unsafe(name: str) -> str:
-    """Why a member must not be unpacked under this name; "" if it may."""
-    parts = name.removesuffix("/").split("/")
-    if name.startswith("/") or (len(name) > 1 and name[1] == ":"):
-        return "an absolute path"
-    if "\\" in name:
-        return "a backslash"
-    if ".." in parts:
-        return "a .. component"
-    if "." in parts or "" in parts:
-        return "an empty or . component"
-    if not name.isprintable():
-        return "an unprintable character"
-    return ""
-
-
-def _name_faults(infos: Sequence[zipfile.ZipInfo]) -> Iterator[Problem]:
-    files: set[str] = set()
-    seen: dict[str, str] = {}
-    for info in infos:
-        name = info.orig_filename
-        if reason := _unsafe(name):
-            shown = name.encode("unicode_escape").decode() if not name.isprintable() else name
-            yield _fault("unsafe member name", shown, "a plain relative path", reason)
-        first = seen.setdefault(name.casefold(), name)
-        if name in files:
-            yield _fault("duplicate member", name, "one entry of that name", "two")
-        elif first != name:
-            yield _fault("names differ only by case", name, "distinct names", first)
-        files.add(name)
-    folders = {
-        name[:position]
-        for name in files
-        for position, character in enumerate(name)
-        if character == "/"
-    }
-    for name in sorted(files & folders):
-        yield _fault("a file and a folder have one name", name, "one of them", "both")
-
-
-def _member_faults(members: Sequence[Member]) -> Iterator[Problem]:
-    for member in members:
-        kind = stat.S_IFMT(member.mode)
-        if member.flags & _ENCRYPTED:
-            yield _fault("the member is encrypted", member.name, "plain content", "encryption flag")
-        if member.compression not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            found = f"method {member.compression}"
-            yield _fault("unsupported compression", member.name, "stored or deflated", found)
-        if kind == stat.S_IFLNK:
-            yield _fault("the member is a symbolic link", member.name, "a regular file", "a link")
-        elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            yield _fault("the member is a special file", member.name, "a regular file", oct(kind))
-        if member.is_dir and member.size:
-            found = f"{member.size} bytes"
-            yield _fault("a folder entry has content", member.name, "0 bytes", found)
-    total = sum(member.size for member in members)
-    if total > MAX_CONTENT_BYTES:
-        expected = f"at most {MAX_CONTENT_BYTES} bytes in all"
-        yield _fault("the wheel declares too much content", "", expected, f"{total} bytes")
-
-
-def _layout_faults(
-    view: memoryview, infos: Sequence[zipfile.ZipInfo], directory: int
-) -> Iterator[Problem]:
-    """Bytes that no entry accounts for, and local headers that say something else."""
-    position = 0
-    slack: tuple[int, ...] = (0,)
-    for info in sorted(infos, key=lambda info: info.header_offset):
-        gap = info.header_offset - position
-        if gap not in slack:
-            yield _gap_fault(info.filename, gap)
-        fields = _local_header(view, info.header_offset)
-        if fields is None:
-            expected, found = "a local header", f"none at offset {info.header_offset}"
-            yield _fault("the archive is damaged", info.filename, expected, found)
-            return
-        name_start = info.header_offset + _LOCAL_HEADER.size
-        local_name = bytes(view[name_start : name_start + fields[9]])
-        encoding = "utf-8" if info.flag_bits & _UTF8_NAME else "cp437"
-        if local_name != info.orig_filename.encode(encoding, "replace"):
-            found = repr(local_name)[1:]
-            yield _fault("two names for one member", info.filename, "the directory's name", found)
-        streamed = info.flag_bits & _HAS_DESCRIPTOR
-        stated = (info.compress_type, info.CRC, info.compress_size, info.file_size)
-        local = (fields[3], *fields[6:9])
-        if not streamed and local != stated and _SIZE_64 not in local:
-            expected, found = "what the directory says", "another method, CRC or size before it"
-            yield _fault("two descriptions of one member", info.filename, expected, found)
-        position = name_start + fields[9] + fields[10] + info.compress_size
-        slack = _DESCRIPTOR_SIZES if streamed else (0,)
-    if directory - position not in slack:
-        yield _gap_fault("", directory - position)
-    end = len(view) - _END_RECORD.size
-    if _END_RECORD.unpack_from(view, end)[0] != b"PK\x05\x06":
-        expected, found = "the end record last", "a comment or other bytes behind it"
-        yield _fault("data after the end of the archive", "", expected, found)
-
-
-def _gap_fault(before: str, gap: int) -> Problem:
-    where = f"before {before}" if before else "before the central directory"
-    what = "unexplained bytes in the archive" if gap > 0 else "members overlap"
-    return Problem(what, "", "members without gaps", f"{gap} bytes {where}", _REBUILD)
