@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from situ_release import toml
 from situ_release.bundle.recipe import Arch, validation_problems
 from situ_release.errors import InputError
 from situ_release.sources import kernel_name
 from situ_release.sources.kernel_name import KernelName
 from situ_release.sources.kernel_options import DTYPE_CODES, expected_options
 from situ_release.sources.metadata_header import MetadataEntry, Option
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _TILE_ROWS = 128
 _WARP_ROWS = 32
@@ -113,19 +108,11 @@ def read_kernels(path: Path) -> list[ConformanceKernel]:
     Raises:
         InputError: unreadable, not such a list, or a name that the grammar does not know.
     """
+    _, document = toml.load(path, "kernel list")
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
         kernels = _KernelList.model_validate(document)
     except ValidationError as error:
         raise InputError(*validation_problems(error, str(path), "kernel list")) from error
-    except (OSError, ValueError) as error:
-        raise InputError.of(
-            "cannot read the list of kernels",
-            path,
-            expected="a readable TOML file",
-            found=str(error),
-            remedy="restore the bundle's sources",
-        ) from error
     return list(_expand(kernels))
 
 

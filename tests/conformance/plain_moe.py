@@ -18,7 +18,7 @@ MEAN_SQUARE = sum(value * value for value in E2M1) / len(E2M1)
 
 @dataclass
 class Problem:
-    """One call's inputs. Weights are pairs of codes and scales, `*_stored` as the runner wants them."""
+    """One call's inputs; weights are codes and scales, `*_stored` as the runner wants them."""
 
     precision: str
     experts: int  # of the model
