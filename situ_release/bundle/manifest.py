@@ -24,7 +24,7 @@ Bytes = Annotated[int, Field(ge=0)]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ToolchainEntry(_Closed):

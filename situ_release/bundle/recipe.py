@@ -75,7 +75,7 @@ Arch = Annotated[str, StringConstraints(pattern=r"^sm[0-9]{2,3}[af]?$")]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Package(_Closed):

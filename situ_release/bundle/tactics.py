@@ -26,7 +26,7 @@ SCALE_BLOCK = 32
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Neighbours(_Closed):

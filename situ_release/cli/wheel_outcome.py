@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from situ_release.cli.command import Outcome
 from situ_release.cli.console import Console
-from situ_release.cli.output import BuildOutput, WheelFile
 from situ_release.text import size_text
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 def wheel_outcome(verb: str, wheel: output.WheelFile, warnings: Sequence[str]) -> Outcome:
     """Show where the wheel is, its size, tag and digest."""
+    from situ_release.cli.output import BuildOutput, WheelFile
 
     def show(console: Console) -> None:
         console.line(f"{verb} {wheel.path}")

@@ -6,11 +6,12 @@ the version, the symbols and the file, before any tool runs.
 
 from __future__ import annotations
 
-import importlib.resources
+import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from situ_release import canonical
 from situ_release.errors import Problem, ToolError, UsageError
@@ -53,7 +54,11 @@ def load_policies() -> tuple[PlatformPolicy, ...]:
         ToolError: auditwheel is not installed, or keeps its policies elsewhere.
     """
     try:
-        file = importlib.resources.files("auditwheel.policy") / "manylinux-policy.json"
+        # Found without importing auditwheel, which would import all of pyelftools for one file.
+        package = importlib.util.find_spec("auditwheel")
+        if package is None or package.origin is None:
+            raise ModuleNotFoundError("no module named auditwheel")
+        file = Path(package.origin).parent / "policy" / "manylinux-policy.json"
         document = canonical.loads(file.read_bytes(), str(file))
         policies = [
             PlatformPolicy(
