@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -39,6 +39,7 @@ class Console:
         self.json_output = json_output
         self.verbose = verbose
         self.debug = debug
+        self._spinner: Any = None
 
     @property
     def _human(self) -> IO[str]:
@@ -68,7 +69,25 @@ class Console:
             return
         from rich.console import Console as Terminal
 
-        with Terminal(stderr=True).status(f"{text} …"):
+        with Terminal(stderr=True).status(f"{text} …") as self._spinner:
+            yield
+        self._spinner = None
+
+    @property
+    def drawing(self) -> bool:
+        """Whether something is drawn on a terminal while work goes on."""
+        return self._spinner is not None
+
+    @contextmanager
+    def live(self, render: Callable[[], Any]) -> Iterator[None]:
+        """What ``render`` gives, drawn again and again in the spinner's place, if it has one."""
+        if not self.drawing:
+            yield
+            return
+        from rich.live import Live
+
+        self._spinner.stop()
+        with Live(get_renderable=render, console=self._spinner.console, transient=True):
             yield
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -222,6 +222,8 @@ class SmokeOutput:
     versions: dict[str, Any]
     tiers: list[dict[str, Any]]
     cases: list[dict[str, Any]]
+    mutants: list[dict[str, Any]]
+    advisories: list[dict[str, Any]]
     not_run: list[dict[str, Any]]
     times: dict[str, Any]
 

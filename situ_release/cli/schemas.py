@@ -25,11 +25,11 @@ def all_schemas() -> dict[str, dict[str, Any]]:
 
 def document_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the documents that situ-release reads and writes."""
+    from situ_release.bundle.evidence import Evidence
     from situ_release.bundle.lock import Lock
     from situ_release.bundle.manifest import Manifest
     from situ_release.bundle.recipe import Recipe
     from situ_release.bundle.tactics import TacticRules
-    from situ_release.smoke.evidence import Evidence
     from situ_release.sources.marker import RecoveredMarker
 
     models: dict[str, type[BaseModel]] = {

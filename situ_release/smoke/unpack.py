@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from situ_release.bundle.manifest import (
-    MANIFEST_NAME,
-    CubinEntry,
-    Manifest,
-    RunnerEntry,
-    read_manifest,
-)
+from situ_release.bundle.binaries import binaries, device_code
+from situ_release.bundle.evidence import DeviceCode
+from situ_release.bundle.manifest import MANIFEST_NAME, Manifest, read_manifest
 from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem, raise_all
+from situ_release.sources.cubin import read_cubin
+from situ_release.sources.runner import Runner
 from situ_release.wheel.archive import MemberContent, archive_faults, in_wheel, open_wheel
 
 
@@ -29,6 +26,7 @@ class UnpackedWheel:
         path: the wheel file.
         sha256: digest of the wheel file.
         root: the folder that holds the import package and ``*.dist-info``.
+        package: the import package's name.
         manifest: the bundle's manifest.
         runner: the runner library's bytes.
     """
@@ -36,19 +34,23 @@ class UnpackedWheel:
     path: Path
     sha256: str
     root: Path
+    package: str
     manifest: Manifest
     runner: bytes
 
-    @property
-    def binaries_sha256(self) -> str:
-        """One digest over the runner and all cubins, whatever the wheel is called.
+    def device_code(self, runner: Runner) -> DeviceCode:
+        """Digests over what the GPU executes; ``runner`` is what the runner says about itself.
 
-        SHA-256 of what ``sha256sum`` prints for them: a line ``<sha256>  <path>`` each, sorted by
-        path, paths relative to the import package.
+        Raises:
+            InputError: a cubin is damaged.
         """
-        lines = sorted((entry.path, entry.sha256) for entry in _binaries(self.manifest))
-        text = "".join(f"{digest}  {path}\n" for path, digest in lines)
-        return hashlib.sha256(text.encode()).hexdigest()
+        package = self.root / self.package
+        paths = [entry.path for entry in self.manifest.cubins]
+        digests = {
+            path: read_cubin((package / path).read_bytes(), path).device_code_sha256
+            for path in paths
+        }
+        return device_code(digests, runner.device_modules)
 
 
 @contextmanager
@@ -81,19 +83,16 @@ def unpacked(wheel: Path, import_name: str) -> Iterator[UnpackedWheel]:
             path=wheel,
             sha256=sha256_file(wheel),
             root=root,
+            package=import_name,
             manifest=manifest,
             runner=contents[prefix + manifest.runner.path].data or b"",
         )
 
 
-def _binaries(manifest: Manifest) -> list[RunnerEntry | CubinEntry]:
-    return [manifest.runner, *manifest.cubins]
-
-
 def _differences(
     manifest: Manifest, prefix: str, contents: dict[str, MemberContent]
 ) -> Iterator[Problem]:
-    for entry in _binaries(manifest):
+    for entry in binaries(manifest):
         content = contents.get(prefix + entry.path)
         expected = f"{entry.size} bytes, SHA-256 {entry.sha256}"
         if content is None:

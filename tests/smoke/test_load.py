@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from situ_release.bundle.evidence import read_evidence
 from situ_release.bundle.recipe import LoadedRecipe, load_recipe
 from situ_release.errors import InputError, UsageError
-from situ_release.smoke import suite
-from situ_release.smoke.evidence import read_evidence
 from situ_release.smoke.suite import SmokeReport, run_smoke
 from situ_release.smoke.supervise import tvm_ffi_version
+from situ_release.smoke.tiers import load as load_tier
+from situ_release.smoke.tiers.needs import host_glibc
 from tests.smoke.native import TILES, compile_cuda, compile_runner, package_files
 from tests.synth.wheel import RUNNER, bundle_files, make_wheel, write_mini_recipe
 
@@ -49,7 +50,7 @@ def test_a_good_runner_passes_with_its_tactic_counts(tmp_path: Path, recipe: Loa
     steps: list[str] = []
     wheel = make_wheel(tmp_path, files=package_files(compile_runner(tmp_path / "runner.so")))
     report = run_smoke(
-        wheel, ["load"], recipe=recipe, on_progress=lambda tier, step: steps.append(step)
+        wheel, ["load"], recipe=recipe, on_update=lambda update: steps.append(update.step)
     )
     assert report.problems == ()
     assert report.exit_code == 0
@@ -132,7 +133,7 @@ def test_a_crash_says_at_which_step_and_keeps_what_came_before(
 def test_a_hang_is_ended_and_fails(
     tmp_path: Path, recipe: LoadedRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suite, "LOAD_LIMIT_S", 3.0)
+    monkeypatch.setattr(load_tier, "LIMIT_S", 3.0)
     report = smoke(tmp_path, recipe, "HANG")
     assert report.exit_code == 1
     assert "no answer within 3 s" in report.problems[0].found
@@ -222,7 +223,7 @@ def test_a_host_without_gpu_names_everything_it_lacks(tmp_path: Path, recipe: Lo
     text = "\n".join(map(str, report.problems))
     assert "the host's glibc is too old" in text
     assert "9.99" in text
-    assert suite.host_glibc() in text
+    assert host_glibc() in text
     assert "libcuda.so.1" in text
 
 
