@@ -237,15 +237,16 @@ def tile_kernels(
 def default_candidates(kernels: Iterable[KernelName], gemm: Gemm) -> list[KernelName]:
     """The kernels among which the runner's unstable sort picks for the default tactic.
 
-    It prefers a larger K tile (below that of K itself: the better fit), then a loop unrolled twice,
+    It prefers a larger K tile (of two that both exceed K: the smaller), then a loop unrolled twice,
     then larger M and N tiles; which scheduler comes first depends on the grid, and stages and
     clusters are not compared, so several kernels tie.
     """
 
-    def rank(kernel: KernelName) -> tuple[int, int, int, int]:
+    def rank(kernel: KernelName) -> tuple[bool, int, int, int, int]:
         tile = kernel.tile
-        fit = tile.k if tile.k <= gemm.k else -tile.k
-        return (fit, int(kernel.unroll2), tile.m, tile.n)
+        exceeds = tile.k > gemm.k
+        fit = -tile.k if exceeds else tile.k
+        return (exceeds, fit, int(kernel.unroll2), tile.m, tile.n)
 
     ranked = list(kernels)
     if not ranked:
