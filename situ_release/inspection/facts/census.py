@@ -19,6 +19,7 @@ from situ_release.sources.files import SourceFiles, open_source
 from situ_release.wheel.archive import on_all_cores
 
 _WORTH_PROCESSES = 512  # cubins; starting processes costs as much as reading some hundred
+_MOST_PROCESSES = 8  # each takes some 40 MB, which together stays under 500 MB
 _CHUNK = 64
 
 
@@ -142,7 +143,7 @@ def census(readings: Iterable[Reading]) -> Census:
 
 
 def read_cubin_files(files: SourceFiles, root: Path, paths: Sequence[str]) -> list[Reading]:
-    """Read cubins of a pool on all cores; what cannot be read is data, not an error.
+    """Read cubins of a pool on all cores (up to eight); what cannot be read is data, not an error.
 
     Thousands are read by processes, since taking ELF files apart holds the interpreter lock. They
     are forked, which only a process of a single thread may do; in any other, threads do the work.
@@ -159,7 +160,7 @@ def read_cubin_files(files: SourceFiles, root: Path, paths: Sequence[str]) -> li
         return on_all_cores(lambda path: read_cubin_file(files, path), paths)
     try:
         with ProcessPoolExecutor(
-            len(os.sched_getaffinity(0)),
+            min(len(os.sched_getaffinity(0)), _MOST_PROCESSES),
             multiprocessing.get_context("fork"),
             initializer=_open,
             initargs=(root,),
