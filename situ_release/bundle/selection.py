@@ -19,6 +19,7 @@ class SelectedKernel:
     """A kernel that belongs in the bundle, and the family that took it."""
 
     name: str
+    fields: KernelName
     filename: str
     family: Family
 
@@ -117,7 +118,7 @@ def select(names: Iterable[str], recipe: Recipe, where: str) -> Selection:
                 )
             )
         elif families:
-            kernels.append(SelectedKernel(name, cubin_filename(name), families[0]))
+            kernels.append(SelectedKernel(name, kernel, cubin_filename(name), families[0]))
     selection = Selection(tuple(sorted(kernels, key=lambda k: k.filename)), tuple(unknown))
     problems.extend(_count_problems(selection, recipe, where))
     raise_all(InputError, problems)

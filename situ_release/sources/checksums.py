@@ -18,6 +18,7 @@ from situ_release.sources.faults import Faults, shown
 FILENAME = "checksums.txt"
 
 _LINE = re.compile(r"(?P<digest>[^ ]*) [ *](?P<path>.+)")
+_NO_NAMES = frozenset(("", ".", ".."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def relative_path_fault(path: str) -> str | None:
         return "a path with a backslash"
     if not path.isprintable():
         return "a path with control characters"
-    if any(part in ("", ".", "..") for part in path.split("/")):
+    if not _NO_NAMES.isdisjoint(path.split("/")):
         return "a path with an empty part, '.' or '..'"
     return None
 

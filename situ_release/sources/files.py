@@ -106,16 +106,23 @@ class SourceFiles(ABC):
 
 
 class DirectoryFiles(SourceFiles):
-    """A folder on disk."""
+    """A folder on disk. Each folder in it is listed once; files are read as they are by then."""
 
     def __init__(self, root: Path, within: Path | None = None) -> None:
         self.root = root
         self.within = within or root.resolve()
         self.name = root.resolve().name
         self.where = str(root)
+        self._listings: dict[str, Listing] = {}
+        self._insides: dict[str, bool] = {}
 
     def listing(self, folder: str = "") -> Listing:
         """See :meth:`SourceFiles.listing`."""
+        if folder not in self._listings:
+            self._listings[folder] = self._list(folder)
+        return self._listings[folder]
+
+    def _list(self, folder: str) -> Listing:
         found = Listing()
         try:
             entries = list(os.scandir(self.root / folder))
@@ -164,15 +171,22 @@ class DirectoryFiles(SourceFiles):
             handle = os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with open(handle, "rb") as stream:
                 found = os.fstat(handle)
-                inside = target.resolve().is_relative_to(self.within)
-                if not stat.S_ISREG(found.st_mode) or not inside:
+                if not stat.S_ISREG(found.st_mode) or not self._is_inside(target, folder):
                     reason = self.listing(folder).refused.get(name, "not a regular file")
                     raise _refused(self.place(path), reason)
                 if size >= MAX_FILE_BYTES and found.st_size > MAX_FILE_BYTES:
                     raise _refused(self.place(path), f"a file of {found.st_size} bytes")
-                return stream.read(size)
+                return stream.read(min(size, found.st_size))
         except OSError as error:
             raise self._unreadable(path, error) from error
+
+    def _is_inside(self, target: Path, folder: str) -> bool:
+        """Whether a file lies in the source, its links and those of its folder followed."""
+        if target.is_symlink():
+            return target.resolve().is_relative_to(self.within)
+        if folder not in self._insides:
+            self._insides[folder] = target.parent.resolve().is_relative_to(self.within)
+        return self._insides[folder]
 
     def below(self, folder: str) -> SourceFiles:
         """See :meth:`SourceFiles.below`."""
@@ -199,18 +213,16 @@ class _Archive:
 
     def _plant(self, info: zipfile.ZipInfo) -> None:
         path = info.filename.removesuffix("/")
-        parts = path.split("/")
-        fault = relative_path_fault(path)
-        if fault or len(parts) > MAX_DEPTH:
+        folder, separator, name = path.rpartition("/")
+        # Nearly every member's folder is known, and then sound; the empty one of "/x" is not meant.
+        known = folder in self.tree and bool(folder or not separator)
+        fault = relative_path_fault(name if known else path)
+        if fault or path.count("/") >= MAX_DEPTH:
             self.tree[""].refused[shown(path)] = fault or "a path of too many folders"
             return
-        for depth in range(1, len(parts)):
-            self.tree.setdefault("/".join(parts[:depth]), Listing())
-            self.tree["/".join(parts[: depth - 1])].folders.add(parts[depth - 1])
-        name, parent = parts[-1], self.tree["/".join(parts[:-1])]
+        parent = self._folder(folder)
         if info.is_dir():
-            self.tree.setdefault(path, Listing())
-            parent.folders.add(name)
+            self._folder(path)
         elif stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
             parent.refused[name] = "a link or device in the zip"
         elif path in self.members:
@@ -219,6 +231,14 @@ class _Archive:
         else:
             self.members[path] = info
             parent.files.add(name)
+
+    def _folder(self, path: str) -> Listing:
+        """The listing of a folder, entered with those above it where it is new."""
+        if path not in self.tree:
+            self.tree[path] = Listing()
+            above, _, name = path.rpartition("/")
+            self._folder(above).folders.add(name)
+        return self.tree[path]
 
 
 class ZipFiles(SourceFiles):

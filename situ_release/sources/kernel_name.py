@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from situ_release.errors import InputError, Problem, raise_all
@@ -328,6 +329,7 @@ def _number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
+@lru_cache(maxsize=1024)  # thousands of names spell a few dozen shapes
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split("x")))
 

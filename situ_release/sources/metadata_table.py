@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Union
 
 from situ_release.digests import SHA256_HEX
@@ -111,6 +112,7 @@ def header_problem(what: str, where: str, expected: str, found: str) -> Problem:
     return Problem(what, where, expected, found, remedy)
 
 
+@lru_cache(maxsize=1024)  # a header holds hundreds of thousands of values, few of them distinct
 def _value(text: str) -> Option:
     """``gemm::BiasType(1)`` as 1, ``-1`` as -1, ``{A(1), 2}`` as (1, 2)."""
     if text.startswith("{"):
