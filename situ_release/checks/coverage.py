@@ -48,5 +48,10 @@ def unreachable(context: Context) -> Iterator[Finding]:
 def _devices(context: Context) -> tuple[DeviceCoverage, ...]:
     """Coverage on the recipe's targets (InputError for a name that the grammar does not know)."""
     model = CoverageModel(context.recipe, context.runner.kernel_table)
-    bundled = {kernel_of_filename(e.filename): e.sha256 for e in context.manifest.cubins}
+    members = {e.filename: f"{context.package}/{e.path}" for e in context.manifest.cubins}
+    bundled = {
+        kernel_of_filename(filename): context.contents[member].sha256
+        for filename, member in members.items()
+        if member in context.contents
+    }
     return tuple(model.device(sm, bundled) for sm in context.recipe.target.sms)

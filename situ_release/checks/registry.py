@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from situ_release.checks import (
+    advisories,
     archive,
+    coverage,
     cubins,
     families,
     licenses,
@@ -71,8 +73,11 @@ CHECKS = (
     Check("runner.table", runner_contents.table),
     Check("runner.devicecode", runner_contents.device_code),
     Check("runner.leaks", runner_contents.leaks),
+    Check("coverage.closed", coverage.closed),
+    Check("coverage.unreachable", coverage.unreachable),
     Check("licenses.files", licenses.files),
     Check("licenses.declared", licenses.declared),
+    Check("advisories.known", advisories.known),
     Check("provenance.recovered", provenance.recovered),
     Check("provenance.snapshot", provenance.snapshot),
 )
