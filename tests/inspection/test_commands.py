@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from situ_release.cli.commands import COMMANDS
 from tests.cli.run import situ
 from tests.inspection import golden
 from tests.synth.elf import make_cubin, make_runner
@@ -20,8 +17,6 @@ from tests.synth.wheel import (
     make_payload,
     make_wheel,
 )
-
-needs_diff = pytest.mark.skipif("diff" not in COMMANDS, reason="`diff` is not registered")
 
 
 def test_inspect_shows_the_page(tmp_path: Path) -> None:
@@ -66,7 +61,6 @@ def test_inspect_of_something_else(tmp_path: Path) -> None:
     assert situ("inspect", tmp_path / "missing").code == 3
 
 
-@needs_diff
 def test_diff(tmp_path: Path) -> None:
     kernel = kernels()["w4a8-fc1"][0]
     member = f"{PACKAGE}/{cubin_path(kernel)}"
@@ -87,7 +81,6 @@ def test_diff(tmp_path: Path) -> None:
     assert document["metadata"] == document["python"] == []
 
 
-@needs_diff
 def test_diff_of_the_same(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     result = situ("diff", wheel, wheel, "--json")
@@ -96,7 +89,6 @@ def test_diff_of_the_same(tmp_path: Path) -> None:
     assert result.json["compression"]["compression"] == []
 
 
-@needs_diff
 def test_diff_of_different_kinds(tmp_path: Path) -> None:
     wheel, payload = make_wheel(tmp_path / "w"), make_payload(tmp_path / "p")
     result = situ("diff", wheel, payload, "--json")

@@ -133,7 +133,7 @@ def _changed(file: ChangedBinary) -> Iterator[Block]:
     if comparison.unreadable:
         yield Note("warn", f"not compared: {comparison.unreadable}")
     yield table(
-        ("module", "kind", "bytes", "device code", "what differs"),
+        ("module", "kind", "is", "device code", "what differs"),
         (_module_row(module) for module in comparison.modules),
     )
     yield from _changes(comparison.facts)
@@ -195,15 +195,16 @@ def _change_text(change: Change) -> str:
     key = change.key or "the document"
     if change.change == "changed":
         return f"{key}: {_value(change.old)} -> {_value(change.new)}"
-    if change.change == "added":
-        return f"{key}: added {_value(change.new)}"
-    if change.change == "removed":
-        return f"{key}: removed {_value(change.old)}"
+    if change.change in ("added", "removed"):
+        value = change.new if change.change == "added" else change.old
+        # An entry of many keys is named by its key already.
+        return f"{key}: {change.change} {'' if isinstance(value, dict) else _value(value)}".rstrip()
     return f"{key}: {'in another order' if change.change == 'reordered' else 'spelled differently'}"
 
 
 def _value(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    plain = isinstance(value, str) and value and " " not in value
+    text = str(value) if plain else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _VALUE else f"{text[:_VALUE]}…"
 
 
