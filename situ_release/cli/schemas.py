@@ -59,6 +59,7 @@ def command_schemas() -> dict[str, dict[str, Any]]:
         "coverage": (output.CoverageOutput,),
         "gpu-smoke": (output.SmokeOutput,),
         "inspect": (output.InspectOutput,),
+        "diff": (output.DiffOutput,),
         "situ-release": (),  # a command line that names no command
     }
     return {name: _command_schema(name, kinds) for name, kinds in records.items()}

@@ -251,6 +251,20 @@ def inspect_unknown(tmp: Path) -> Result:
     return situ("inspect", tmp / "notes.txt")
 
 
+# --- diff -------------------------------------------------------------------------------------
+
+
+@case
+def diff_missing(tmp: Path) -> Result:
+    return situ("diff", _wheel(tmp), tmp / "absent.whl")
+
+
+@case
+def diff_unlike(tmp: Path) -> Result:
+    (tmp / "k.cubin").write_bytes(make_cubin("bmm_k_sm103a"))
+    return situ("diff", _wheel(tmp), tmp / "k.cubin")
+
+
 def _golden() -> dict[str, tuple[int, str]]:
     rows = {}
     for line in GOLDEN.read_text().splitlines():
@@ -280,7 +294,17 @@ def test_error_line(name: str, tmp_path: Path) -> None:
 def test_the_table_is_large_enough() -> None:
     assert len(CASES) >= 25
     assert set(_golden()) == set(CASES)
-    commands = ("recover", "stage", "build", "repair", "verify", "coverage", "smoke", "inspect")
+    commands = (
+        "recover",
+        "stage",
+        "build",
+        "repair",
+        "verify",
+        "coverage",
+        "smoke",
+        "inspect",
+        "diff",
+    )
     for command in commands:
         assert sum(name.startswith(f"{command}_") for name in CASES) >= 2
 

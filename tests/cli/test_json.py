@@ -102,6 +102,7 @@ def test_every_problem_is_listed(inputs: MiniInputs) -> None:
         ["coverage", "absent.whl"],
         ["gpu-smoke", "absent.whl"],
         ["inspect", "absent"],
+        ["diff", "absent", "absent"],
         ["no-such-command"],
         ["verify", "--no-such-option"],
         [],

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from situ_release.cli.commands.build import build
 from situ_release.cli.commands.coverage import coverage
+from situ_release.cli.commands.diff import diff
 from situ_release.cli.commands.gpu_smoke import gpu_smoke
 from situ_release.cli.commands.inspect import inspect
 from situ_release.cli.commands.recover import recover
@@ -22,5 +23,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "coverage": coverage,
     "gpu-smoke": gpu_smoke,
     "inspect": inspect,
+    "diff": diff,
 }
 """Every command in the order of the flow, which is also the order of ``--help``."""
