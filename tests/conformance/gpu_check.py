@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -153,6 +154,12 @@ def modes(runner):
         cosine = plain_moe.compare(output, wanted)[0]
         expect(cosine < COSINE, f"{precision}: swapped betas go unnoticed, cosine {cosine}")
         say(f"{precision} swapped betas: cosine {cosine:.5f}")
+        output.fill_(float("nan"))
+        thread = threading.Thread(target=runner.moe, args=(problem, output))
+        thread.start()
+        thread.join()
+        torch.cuda.synchronize()
+        check(f"{precision} from a thread without a context", output, wanted)
         try:
             runner.moe(problem, output, (8, 99))
         except ValueError as error:
@@ -217,7 +224,7 @@ def full_size(runner, name, inner, local, offset, token_counts):
     say(f"{name}: peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
 
 
-def main(build):
+def main(build, small=False):
     say(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, tvm_ffi {tvm_ffi.__version__}")
     torch.backends.cuda.matmul.allow_tf32 = False
     runner = Runner(Path(build))
@@ -227,6 +234,8 @@ def main(build):
         say(f"configs {precision} {tokens} tokens: {configs}")
     small_cases(runner)
     modes(runner)
+    if small:
+        return 1 if faults else 0
     full_size(runner, "tp8", 384, EXPERTS, 0, (1, 128, 700, 4096))
     full_size(runner, "ep8", 3072, 112, 336, (1, 128, 4096))
     say(f"{len(faults)} faults")
@@ -234,4 +243,4 @@ def main(build):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], small="--small" in sys.argv))

@@ -1,5 +1,6 @@
 #include "cubins.h"
 
+#include <cuda_runtime_api.h>
 #include <tvm/ffi/error.h>
 
 #include <cctype>
@@ -105,6 +106,15 @@ CUfunction embedded_function(const char* name, int device) {
   return functions().get(device, name, [&] {
     return find_function(load_module(situ_embedded_fatbin, "the embedded device code"), name);
   });
+}
+
+void bind_context(CUstream stream) {
+  cudaStreamCaptureStatus status;
+  const cudaError_t error = cudaStreamIsCapturing(stream, &status);
+  if (error != cudaSuccess) {
+    TVM_FFI_THROW(RuntimeError) << "cudaStreamIsCapturing failed with CUDA error "
+                                << static_cast<int>(error);
+  }
 }
 
 void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned threads,

@@ -7,7 +7,6 @@
 #include <cuda_runtime_api.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/extra/cuda/device_guard.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/optional.h>
 
@@ -37,9 +36,21 @@ void refuse(bool given, const char* what) {
   if (given) TVM_FFI_THROW(ValueError) << "this runner does not support " << what;
 }
 
+void check(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) {
+    TVM_FFI_THROW(RuntimeError) << call << " failed with CUDA error " << static_cast<int>(error);
+  }
+}
+
+int current_device() {
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
 int attribute_of(int device, cudaDeviceAttr attribute) {
   int value = 0;
-  TVM_FFI_CHECK_CUDA_ERROR(cudaDeviceGetAttribute(&value, attribute, device));
+  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
   return value;
 }
 
@@ -59,13 +70,11 @@ Array<Array<int64_t>> get_valid_moe_configs(
                      weight_layout == kMajorK && !use_per_token_scaling && !has_gemm1_lora_delta;
   Array<Array<int64_t>> answer;
   if (!known) return answer;
-  int device = 0;
-  TVM_FFI_CHECK_CUDA_ERROR(cudaGetDevice(&device));
   const Precision precision =
       dtype_act == kMxE4m3Code ? Precision::kW4a8 : Precision::kW4a16;
   const Problem problem{precision,         num_tokens,       top_k, hidden_size,
                         intermediate_size, num_total_experts};
-  for (const Tactic& tactic : valid_tactics(problem, sm_of(device))) {
+  for (const Tactic& tactic : valid_tactics(problem, sm_of(current_device()))) {
     answer.push_back(Array<int64_t>{tactic.tile_n, tactic.config});
   }
   return answer;
@@ -117,7 +126,7 @@ Array<Optional<Tensor>> fp4_block_scale_moe(
   MoeCall call{};
   call.device = hidden_states.device();
   const TensorReader read(call.device);
-  const tvm::ffi::CUDADeviceGuard guard(call.device.device_id);
+  refuse(call.device.device_id != current_device(), "tensors on another device than the current one");
   call.problem = {mxfp8 ? Precision::kW4a8 : Precision::kW4a16, tokens, top_k, hidden, inner,
                   num_experts};
   call.tactic = choose_tactic(call.problem, sm_of(call.device.device_id), tactic[0], tactic[1]);
@@ -135,11 +144,12 @@ Array<Optional<Tensor>> fp4_block_scale_moe(
   call.fc1.rows = static_cast<int32_t>(2 * inner);
   call.fc1.depth = static_cast<int32_t>(hidden);
   call.fc1.weights = read.elements<const uint8_t>(gemm1_weights, "gemm1_weights", kByte,
-                                                  {experts, 2 * inner, hidden / 2});
+                                                  {experts, 2 * inner, hidden / 2}, kMatrixAlignment);
   call.fc1.weight_scales = read.scales(gemm1_weights_scale, "gemm1_weights_scale",
                                        experts * 2 * inner * (hidden / kBlock));
   call.fc1.input = read.elements<const void>(hidden_states, "hidden_states",
-                                             mxfp8 ? kE4m3 : kBf16, {tokens, hidden});
+                                             mxfp8 ? kE4m3 : kBf16, {tokens, hidden},
+                                             kMatrixAlignment);
   if (mxfp8) {
     call.fc1.input_scales =
         read.scales(*hidden_states_scale, "hidden_states_scale", tokens * (hidden / kBlock));
@@ -150,7 +160,7 @@ Array<Optional<Tensor>> fp4_block_scale_moe(
   call.fc2.rows = static_cast<int32_t>(hidden);
   call.fc2.depth = static_cast<int32_t>(inner);
   call.fc2.weights = read.elements<const uint8_t>(gemm2_weights, "gemm2_weights", kByte,
-                                                  {experts, hidden, inner / 2});
+                                                  {experts, hidden, inner / 2}, kMatrixAlignment);
   call.fc2.weight_scales =
       read.scales(gemm2_weights_scale, "gemm2_weights_scale", experts * hidden * (inner / kBlock));
 

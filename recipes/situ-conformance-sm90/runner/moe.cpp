@@ -26,7 +26,9 @@ class Launcher {
  public:
   explicit Launcher(DLDevice device)
       : device_(device.device_id),
-        stream_(static_cast<CUstream>(TVMFFIEnvGetStream(device.device_type, device.device_id))) {}
+        stream_(static_cast<CUstream>(TVMFFIEnvGetStream(device.device_type, device.device_id))) {
+    bind_context(stream_);
+  }
 
   template <class Params>
   void embedded(const char* name, int64_t grid_x, int64_t grid_y, unsigned shared_bytes,

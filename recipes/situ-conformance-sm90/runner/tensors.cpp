@@ -39,7 +39,7 @@ TensorReader::TensorReader(DLDevice device) : device_(device) {
 }
 
 void* TensorReader::checked(const tvm::ffi::TensorView& tensor, const char* name, DLDataType dtype,
-                            const Shape& shape) const {
+                            const Shape& shape, size_t alignment) const {
   if (!same(tensor.dtype(), dtype)) {
     TVM_FFI_THROW(TypeError) << name << " must be of " << text_of(dtype) << ", found "
                              << text_of(tensor.dtype());
@@ -52,7 +52,11 @@ void* TensorReader::checked(const tvm::ffi::TensorView& tensor, const char* name
   if (!same(tensor.device(), device_)) {
     TVM_FFI_THROW(ValueError) << name << " must be on the device of hidden_states";
   }
-  return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
+  char* data = static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
+  if (reinterpret_cast<uintptr_t>(data) % alignment != 0) {
+    TVM_FFI_THROW(ValueError) << name << " must begin at a multiple of " << alignment << " bytes";
+  }
+  return data;
 }
 
 const uint8_t* TensorReader::scales(const tvm::ffi::TensorView& tensor, const char* name,
@@ -61,7 +65,7 @@ const uint8_t* TensorReader::scales(const tvm::ffi::TensorView& tensor, const ch
     TVM_FFI_THROW(ValueError) << name << " must have " << count << " scales, found "
                               << tensor.numel();
   }
-  return elements<const uint8_t>(tensor, name, kE4m3, shape_of(tensor));
+  return elements<const uint8_t>(tensor, name, kE4m3, shape_of(tensor), 1);
 }
 
 tvm::ffi::Tensor Scratch::tensor(const Shape& shape, DLDataType dtype) {

@@ -11,6 +11,8 @@ namespace situ {
 
 using Shape = std::vector<int64_t>;
 
+constexpr size_t kMatrixAlignment = 16;  // bytes
+
 constexpr DLDataType kBf16{kDLBfloat, 16, 1};
 constexpr DLDataType kE4m3{kDLFloat8_e4m3fn, 8, 1};
 constexpr DLDataType kByte{kDLUInt, 8, 1};
@@ -23,11 +25,12 @@ class TensorReader {
   // Tensors must be on this CUDA device.
   explicit TensorReader(DLDevice device);
 
-  // The elements of a contiguous tensor of exactly this dtype and shape.
+  // The elements of a contiguous tensor of exactly this dtype and shape. Those of matrices are read 16
+  // bytes at a time.
   template <class T>
   T* elements(const tvm::ffi::TensorView& tensor, const char* name, DLDataType dtype,
-              const Shape& shape) const {
-    return static_cast<T*>(checked(tensor, name, dtype, shape));
+              const Shape& shape, size_t alignment = 4) const {
+    return static_cast<T*>(checked(tensor, name, dtype, shape, alignment));
   }
 
   // Block scales, in any shape: callers give them in several.
@@ -35,7 +38,7 @@ class TensorReader {
 
  private:
   void* checked(const tvm::ffi::TensorView& tensor, const char* name, DLDataType dtype,
-                const Shape& shape) const;
+                const Shape& shape, size_t alignment) const;
 
   DLDevice device_;
 };

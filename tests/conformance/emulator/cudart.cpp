@@ -11,7 +11,10 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   const char* text = std::getenv("EMULATED_SM");
@@ -21,8 +24,5 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   else return cudaErrorInvalidValue;
   return cudaSuccess;
 }
-
-const char* cudaGetErrorName(cudaError_t) { return "emulated"; }
-const char* cudaGetErrorString(cudaError_t) { return "emulated"; }
 
 }
