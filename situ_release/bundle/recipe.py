@@ -290,6 +290,11 @@ class Recipe(_Closed):
         """Number of cubins in the bundle: the sum over families."""
         return sum(family.count for family in self.families)
 
+    @property
+    def sbom_name(self) -> str:
+        """File name of the bill of materials, in the payload project and below ``sboms/``."""
+        return f"{self.package.distribution}.cdx.json"
+
 
 class LoadedRecipe(_Closed):
     """A recipe with the SHA-256 of the file it was read from."""

@@ -14,12 +14,12 @@ from situ_release.bundle.manifest import MANIFEST_NAME, Manifest
 from situ_release.bundle.module import check_module, read_module
 from situ_release.bundle.provenance import trace
 from situ_release.bundle.recipe import LoadedRecipe, Recipe
+from situ_release.bundle.sbom import sbom
 from situ_release.bundle.selection import Selection, select
 from situ_release.bundle.template import render_template, template_values
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.resources import payload_templates
-from situ_release.sources.kernel_name import parse
 from situ_release.sources.kernel_options import check_options
 from situ_release.sources.pool import Pool, open_pool
 from situ_release.sources.snapshot import Snapshot, open_snapshot
@@ -139,6 +139,7 @@ def stage(
             for path, content in licenses.items():
                 _write(package / path, content)
             _write(package / MANIFEST_NAME, text)
+            _write(fresh / recipe.sbom_name, sbom(manifest, text, recipe))
     return StagedPayload(
         payload=out,
         manifest_path=out / recipe.package.import_name / MANIFEST_NAME,
@@ -156,7 +157,7 @@ def _check_options(selection: Selection, pool: Pool) -> None:
     problems: list[Problem] = []
     for kernel in selection.kernels:
         entry = pool.header.by_name[kernel.name]
-        problems.extend(check_options(entry, parse(kernel.name), pool.header.place(entry)))
+        problems.extend(check_options(entry, kernel.fields, pool.header.place(entry)))
     raise_all(InputError, problems)
 
 

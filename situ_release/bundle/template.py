@@ -45,6 +45,7 @@ def template_values(recipe: Recipe, version: str) -> dict[str, Value]:
         "requires_dist": package.requires_dist,
         "classifiers": package.classifiers,
         "urls": package.urls,
+        "sbom_files": [recipe.sbom_name],
         "wheel_tag": f"py3-none-{recipe.target.platform}",
         "architecture": recipe.target.architecture,
         "cuda_major": str(recipe.target.cuda_major),

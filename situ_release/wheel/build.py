@@ -6,7 +6,7 @@ What the backend made is compared with what went in: it must be that and nothing
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from situ_release.bundle.manifest import MANIFEST_NAME
@@ -15,7 +15,7 @@ from situ_release.wheel.archive import MemberContent, WheelArchive, archive_faul
 from situ_release.wheel.backend import run_backend
 from situ_release.wheel.canonical import archive_epoch
 from situ_release.wheel.contents import foreign_files
-from situ_release.wheel.dist_info import dist_info_folder, parse_wheel_name
+from situ_release.wheel.dist_info import SBOMS, dist_info_folder, parse_wheel_name
 from situ_release.wheel.output import WheelFile, place_wheel
 from situ_release.wheel.payload import Payload, copy_payload
 from situ_release.wheel.record import RECORD, record_problems
@@ -64,8 +64,10 @@ def _wheel_problems(wheel: Path, payload: Payload) -> list[Problem]:
     if str(name.version) != payload.manifest.package_version:
         what, version = "the wheel has another version", payload.manifest.package_version
         problems.append(_difference(what, wheel.name, version, str(name.version)))
+    dist_info = dist_info_folder(contents, wheel.name)
     problems.extend(_package_problems(archive, contents, payload))
-    problems.extend(record_problems(contents, dist_info_folder(contents, wheel.name)))
+    problems.extend(_sbom_problems(contents, payload, f"{dist_info}/{SBOMS}"))
+    problems.extend(record_problems(contents, dist_info))
     return problems
 
 
@@ -87,6 +89,26 @@ def _package_problems(
         for name in (*extra, *foreign_files(payload.package, contents))
     )
     return problems
+
+
+def _sbom_problems(
+    contents: Mapping[str, MemberContent], payload: Payload, folder: str
+) -> Iterator[Problem]:
+    """The payload's bills of materials are in the wheel, and no others."""
+    packed = {
+        name.removeprefix(folder): content.sha256
+        for name, content in contents.items()
+        if name.startswith(folder)
+    }
+    for name in sorted({*packed, *payload.sboms}):
+        staged, found = payload.sboms.get(name), packed.get(name)
+        if staged != found:
+            yield _difference(
+                "the wheel has another bill of materials than the payload",
+                f"{folder}{name}",
+                f"SHA-256 {staged}" if staged else "none",
+                f"SHA-256 {found}" if found else "none",
+            )
 
 
 def _difference(what: str, where: str, expected: str, found: str) -> Problem:

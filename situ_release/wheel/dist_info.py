@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 DIST_INFO = ".dist-info"
 
+SBOMS = "sboms/"
+"""Where bills of materials lie in the dist-info folder (PEP 770)."""
+
 
 @dataclass(frozen=True, slots=True)
 class WheelName:

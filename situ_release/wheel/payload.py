@@ -20,6 +20,8 @@ from situ_release.errors import InputError, Problem, raise_all
 from situ_release.wheel.archive import MemberContent, on_all_cores
 from situ_release.wheel.contents import package_folder, payload_problems
 
+SBOM_SUFFIX = ".cdx.json"
+
 _BYTECODE = "__pycache__"
 _REMEDY = "stage the payload again with situ-release stage-assets"
 
@@ -33,12 +35,14 @@ class Payload:
         package: the import package's folder in it.
         manifest: the package's manifest.
         files: content (without bytes) of every file of the package, by name relative to ``root``.
+        sboms: digest of every bill of materials beside the package, by file name.
     """
 
     root: Path
     package: str
     manifest: Manifest
     files: Mapping[str, MemberContent]
+    sboms: Mapping[str, str]
 
 
 def copy_payload(root: Path, destination: Path) -> Payload:
@@ -85,11 +89,16 @@ def copy_payload(root: Path, destination: Path) -> Payload:
         for name, item in copied.items()
         if isinstance(item, MemberContent) and name.startswith(f"{package}/")
     }
+    sboms = {
+        name: item.sha256
+        for name, item in copied.items()
+        if isinstance(item, MemberContent) and "/" not in name and name.endswith(SBOM_SUFFIX)
+    }
     member = f"{package}/{MANIFEST_NAME}"
     manifest = read_manifest((destination / member).read_bytes(), str(root / member))
     problems = payload_problems(package, manifest, files, _REMEDY)
     raise_all(InputError, _below(root, problems))
-    return Payload(root, package, manifest, files)
+    return Payload(root, package, manifest, files, sboms)
 
 
 def _walk(root: Path, package: str) -> Iterator[str]:

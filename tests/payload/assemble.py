@@ -68,11 +68,12 @@ class Package:
 
 
 def render(project: Path, name: str | None = None) -> Package:
-    """The Kimi K3 template under another import name, without manifest and binaries."""
+    """The Kimi K3 template under another import name, without manifest and binaries; its SBOM is empty."""
     recipe = load_recipe().recipe
     name = name or f"synthetic_bundle_{next(_numbers)}"
     values = template_values(recipe, "1.2.3.post4") | {"import_name": name}
     render_template(resources.payload_templates() / recipe.template, project, values)
+    _write(project / recipe.sbom_name, b"{}\n")
     return Package(project, name)
 
 
