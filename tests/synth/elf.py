@@ -20,12 +20,16 @@ _HEADER = struct.Struct("<4sBBBBB7xHHIQQQIHHHHHH")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel of a synthetic cubin; ``None`` leaves that record out."""
+    """A kernel of a synthetic cubin; ``None`` leaves that record out.
+
+    ``parameters`` are sizes in bytes, each aligned to 8.
+    """
 
     name: str
     registers: int | None = 168
     shared_memory_bytes: int = 1024
     max_threads: int | None = 384
+    parameters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,7 @@ def _kernel_sections(
     info = struct.pack("<BBHI", 4, 0x37, 4, 131)
     if kernel.max_threads is not None:
         info += struct.pack("<BBHIII", 4, 5, 12, kernel.max_threads, 1, 1)
+    info += _parameter_records(kernel.parameters)
     relocations = struct.pack("<QQq", 8 * relocation_seed, symbol << 32 | 2, relocation_seed)
     sections = [
         _Section(f".nv.info.{kernel.name}", info, 0x70000000, 0x40, ".symtab", code, 4),
@@ -186,6 +191,15 @@ def _kernel_sections(
             )
         )
     return sections
+
+
+def _parameter_records(sizes: tuple[int, ...]) -> bytes:
+    content = b""
+    for ordinal in reversed(range(len(sizes))):  # compilers begin with the last
+        offset = sum(-(-size // 8) * 8 for size in sizes[:ordinal])
+        content += struct.pack("<BBH", 4, 0x17, 12)
+        content += struct.pack("<IHHI", 0, ordinal, offset, sizes[ordinal] << 18 | 0x1F000)
+    return content
 
 
 def _note(note_type: int, description: bytes) -> bytes:

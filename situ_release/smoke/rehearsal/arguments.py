@@ -1,7 +1,6 @@
-"""The arguments of one call of the runner's MoE entry point, in invented memory.
+"""The tensors of one problem, in invented memory.
 
-Shapes and types are those of the K3 contracts: ids and weights of the routed experts are given,
-weights are MXFP4 with a scale per 32 elements, activations bfloat16 or MXFP8.
+Shapes and element types are those of :func:`situ_release.smoke.ffi.moe_arguments`.
 """
 
 from __future__ import annotations
@@ -9,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from situ_release.bundle.tactics import SCALE_BLOCK
+from situ_release.smoke.ffi import moe_arguments
 from situ_release.smoke.rehearsal.dlpack import (
     BFLOAT16,
     FLOAT8_E4M3FN,
@@ -20,22 +21,21 @@ from situ_release.smoke.rehearsal.dlpack import (
 )
 from situ_release.smoke.rehearsal.memory import DeviceMemory
 
-SCALE_BLOCK = 32
-_UNPACKED_PRECOMPUTED = 2  # routing input mode: ids and weights apart
-_DEFAULT_ROUTING = 0
+OUTPUT = "output"
+GEMM_WEIGHTS = ("w13", "w2")
+"""Names of the tensors that only FC1 and only FC2 reads."""
 
 
-class MoeArguments:
-    """Tensors of a contract's problem.
+class ProblemTensors:
+    """What a call reads and writes.
 
     Args:
-        memory: where they lie.
+        memory: where the tensors lie.
         contract: a contract of the recipe, as JSON.
         tokens: T, at least 1.
 
     Attributes:
         inputs: the tensors that a call reads, by argument name.
-        output: bfloat16 ``[T, H]``.
     """
 
     def __init__(self, memory: DeviceMemory, contract: Mapping[str, Any], tokens: int) -> None:
@@ -44,75 +44,38 @@ class MoeArguments:
         top_k, hidden = contract["top_k"], contract["hidden_size"]
         local, inner = contract["local_num_experts"], contract["physical_intermediate_size"]
         scaled = contract["hidden_states_scale"] != "none"
-        shapes: dict[str, tuple[ElementType, tuple[int, ...]]] = {
-            "topk_ids": (INT32, (tokens, top_k)),
-            "topk_weights": (BFLOAT16, (tokens, top_k)),
-            "hidden_states": (FLOAT8_E4M3FN if scaled else BFLOAT16, (tokens, hidden)),
-            "gemm1_weights": (UINT8, (local, 2 * inner, hidden // 2)),
-            "gemm1_weights_scale": (FLOAT8_E4M3FN, (local, 2 * inner, hidden // SCALE_BLOCK)),
-            "gemm1_alpha": (FLOAT32, (local,)),
-            "gemm1_beta": (FLOAT32, (local,)),
-            "gemm2_weights": (UINT8, (local, hidden, inner // 2)),
-            "gemm2_weights_scale": (FLOAT8_E4M3FN, (local, hidden, inner // SCALE_BLOCK)),
+        kinds: dict[str, tuple[ElementType, tuple[int, ...]]] = {
+            "ids": (INT32, (tokens, top_k)),
+            "weights": (BFLOAT16, (tokens, top_k)),
+            "hidden": (FLOAT8_E4M3FN if scaled else BFLOAT16, (tokens, hidden)),
+            "w13": (UINT8, (local, 2 * inner, hidden // 2)),
+            "w13_scales": (FLOAT8_E4M3FN, (local, 2 * inner, hidden // SCALE_BLOCK)),
+            "w2": (UINT8, (local, hidden, inner // 2)),
+            "w2_scales": (FLOAT8_E4M3FN, (local, hidden, inner // SCALE_BLOCK)),
+            "beta": (FLOAT32, (local,)),
+            "linear_beta": (FLOAT32, (local,)),
         }
         if scaled:
-            shapes["hidden_states_scale"] = (FLOAT8_E4M3FN, (tokens, hidden // SCALE_BLOCK))
+            kinds["hidden_scales"] = (FLOAT8_E4M3FN, (tokens, hidden // SCALE_BLOCK))
         self.inputs = {
             name: DeviceTensor(memory, name, element, shape)
-            for name, (element, shape) in shapes.items()
+            for name, (element, shape) in kinds.items()
         }
-        self.output = DeviceTensor(memory, "output", BFLOAT16, (tokens, hidden))
+        self._output = DeviceTensor(memory, OUTPUT, BFLOAT16, (tokens, hidden))
 
-    def in_order(self, tactic: tuple[int, int], *, finalize: bool) -> list[Any]:
-        """The entry point's 36 arguments.
-
-        Args:
-            tactic: ``(tile_n, config)``, or (-1, -1) for the runner's own choice.
-            finalize: add up the experts' outputs into ``output``.
-        """
-        contract, tensor = self._contract, self.inputs
-        local = contract["local_num_experts"]
-        ranks = contract["expert_parallel_size"]
-        return [
-            _UNPACKED_PRECOMPUTED,
-            None,  # routing_logits
-            tensor["topk_ids"],
-            tensor["topk_weights"],
-            None,  # routing_bias
-            tensor["hidden_states"],
-            tensor.get("hidden_states_scale"),
-            tensor["gemm1_weights"],
-            tensor["gemm1_weights_scale"],
-            None,  # gemm1_bias
-            tensor["gemm1_alpha"],
-            tensor["gemm1_beta"],
-            None,  # gemm1_clamp_limit
-            tensor["gemm2_weights"],
-            tensor["gemm2_weights_scale"],
-            None,  # gemm2_bias
-            None,  # output1_scale_scalar
-            None,  # output1_scale_gate_scalar
-            None,  # output2_scale_scalar
-            None,  # per_token_scale
-            contract["num_experts"],
-            contract["top_k"],
-            None,  # n_group
-            None,  # topk_group
-            contract["physical_intermediate_size"],
-            (ranks - 1) * local if ranks > 1 else 0,  # the last rank: its offset is the largest
-            local,
-            None,  # routed_scaling_factor
-            _DEFAULT_ROUTING,
-            finalize,
-            False,  # enable_pdl
-            contract["activation_type"],
-            self.output,
-            list(tactic),
-            True,  # norm_topk_prob
-            None,  # routing_replay_out
-        ]
+    def arguments(self, tactic: tuple[int, int], *, finalize: bool) -> list[Any]:
+        """The entry point's arguments, for the last rank: its expert offset is the largest."""
+        ranks = self._contract["expert_parallel_size"]
+        return moe_arguments(
+            self._contract,
+            **{"hidden_scales": None, **self.inputs},
+            offset=(ranks - 1) * self._contract["local_num_experts"],
+            output=self._output,
+            tactic=tactic,
+            finalize=finalize,
+        )
 
     def free(self) -> None:
         """Take the memory back."""
-        for tensor in (*self.inputs.values(), self.output):
+        for tensor in (*self.inputs.values(), self._output):
             self._memory.free(tensor.allocation)

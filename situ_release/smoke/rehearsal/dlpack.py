@@ -79,10 +79,12 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _lent: dict[int, tuple[Any, Callable[[], None]]] = {}
 
 
-@_Deleter
-def _give_back(address: int) -> None:
+def _take_back(address: int) -> None:
     _, release = _lent.pop(address)
     release()
+
+
+_deleter = _Deleter(_take_back)
 
 
 class DeviceTensor:
@@ -164,7 +166,7 @@ def _lend(
     extents = ctypes.c_int64 * max(len(shape), 1)
     sizes = extents(*shape)
     strides = extents(*(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
-    managed.deleter = _give_back
+    managed.deleter = _deleter
     managed.tensor = _DLTensor(
         allocation.address, CUDA, 0, len(shape), element.code, element.bits, 1, sizes, strides, 0
     )

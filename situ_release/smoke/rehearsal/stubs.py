@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from situ_release.errors import HostError, Problem, ToolError, raise_all
+from situ_release.errors import HostError, Problem, raise_all
 from situ_release.sources.dynamic import read_dynamic
 from situ_release.sources.elf import read_elf
 from situ_release.sources.runner import Runner
@@ -45,9 +45,8 @@ def compile_stubs(
         where: the runner's name in errors.
 
     Raises:
-        HostError: there is no C compiler, or the runner refers to CUDA functions that the stubs do
-            not have; all of these are named.
-        ToolError: the compiler failed.
+        HostError: there is no C compiler, it fails, or the runner refers to CUDA functions that
+            the stubs do not have; all of these are named.
     """
     compiler = shutil.which(COMPILER)
     if compiler is None:
@@ -74,7 +73,7 @@ def _compile(compiler: str, source: str, library: Path, *more: str) -> None:
     command += ["-o", str(library), str(_NATIVE / source), *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ToolError(
+        raise HostError(
             Problem(
                 "the C compiler could not build a stub CUDA library",
                 source,
@@ -89,15 +88,15 @@ def _compile(compiler: str, source: str, library: Path, *more: str) -> None:
 def _absent(stubs: Stubs, runner: Runner, where: str) -> Iterator[Problem]:
     present = _exports(stubs.driver) | _exports(stubs.runtime)
     for symbol in runner.undefined:
-        if symbol.name.startswith(_CUDA_PREFIXES) and not symbol.weak:
-            if symbol.name not in present:
-                yield Problem(
-                    "the stub CUDA libraries lack a function that the runner refers to",
-                    where,
-                    expected=f"one of the {len(present)} functions that the rehearsal imitates",
-                    found=symbol.name,
-                    remedy="run the tiers that need a GPU, or add the function to the stubs",
-                )
+        cuda = symbol.name.startswith(_CUDA_PREFIXES) and not symbol.weak
+        if cuda and symbol.name not in present:
+            yield Problem(
+                "the stub CUDA libraries lack a function that the runner refers to",
+                where,
+                expected=f"one of the {len(present)} functions that the stubs have",
+                found=symbol.name,
+                remedy="run the tiers that need a GPU, or add the function to the stubs",
+            )
 
 
 def _exports(library: Path) -> frozenset[str]:

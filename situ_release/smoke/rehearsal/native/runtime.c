@@ -16,6 +16,9 @@ int cudaGetLastError(void) { return 0; }
 
 int cudaDeviceSynchronize(void) { return 0; }
 
+/* Libraries free when the process ends, and then nobody listens any more. */
+int cudaFree(void *address) { return 0; }
+
 int cudaStreamIsCapturing(void *stream, int *status) {
   *status = 0;
   return 0;
@@ -27,37 +30,29 @@ int cudaDeviceGetAttribute(int *value, int attribute, int device) {
   return TELL(WORD(value), WORD(attribute), WORD(device));
 }
 
+/* What runners refer to and a rehearsal does not come by; the listener says so if it does. */
+
 int cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
                                      unsigned long long flags, int *status) {
-  return TELL(WORD(symbol), WORD(function), version, flags, WORD(status));
+  return TELL(WORD(symbol));
 }
 
-int cudaPointerGetAttributes(void *attributes, const void *address) {
-  return TELL(WORD(attributes), WORD(address));
-}
+int cudaPointerGetAttributes(void *attributes, const void *address) { return TELL(WORD(address)); }
 
-/* Memory. */
+int cudaMalloc(void **address, size_t size) { return TELL(size); }
 
-int cudaMalloc(void **address, size_t size) { return TELL(WORD(address), size); }
+int cudaMallocHost(void **address, size_t size) { return TELL(size); }
 
-int cudaMallocHost(void **address, size_t size) { return TELL(WORD(address), size); }
-
-int cudaFree(void *address) { return TELL(WORD(address)); }
-
-int cudaMemset(void *address, int value, size_t size) {
-  return TELL(WORD(address), WORD(value), size);
-}
+int cudaMemset(void *address, int value, size_t size) { return TELL(WORD(address)); }
 
 int cudaMemsetAsync(void *address, int value, size_t size, void *stream) {
-  return TELL(WORD(address), WORD(value), size);
+  return TELL(WORD(address));
 }
 
-int cudaMemcpy(void *to, const void *from, size_t size, int kind) {
-  return TELL(WORD(to), WORD(from), size);
-}
+int cudaMemcpy(void *to, const void *from, size_t size, int kind) { return TELL(WORD(to)); }
 
 int cudaMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream) {
-  return TELL(WORD(to), WORD(from), size);
+  return TELL(WORD(to));
 }
 
 /* Kernels of the runner itself. The compiler registers them when the library is opened; a kernel's
@@ -114,11 +109,6 @@ int __cudaPopCallConfiguration(Dim3 *grid, Dim3 *block, size_t *shared, void **s
 
 int __cudaLaunchKernel(const void *kernel, Dim3 grid, Dim3 block, void **parameters, size_t shared,
                        void *stream) {
-  return TELL(WORD(kernel), WORD(parameters));
-}
-
-int cudaLaunchKernel(const void *kernel, Dim3 grid, Dim3 block, void **parameters, size_t shared,
-                     void *stream) {
   return TELL(WORD(kernel), WORD(parameters));
 }
 
