@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from situ_release.digests import sha256_bytes
 from tests.checks.bundle import (
     EXPRESSION,
     FC1,
@@ -63,6 +64,11 @@ class Breakage:
     others: dict[str, str] = field(default_factory=dict)
     golden: bool = True
 
+    @property
+    def severity(self) -> str:
+        """Of the finding: what a check that still passes has to say is a note."""
+        return "note" if self.status == "pass" else self.status
+
     def __str__(self) -> str:
         return f"{self.check}-{self.name.replace(' ', '-')}"
 
@@ -93,6 +99,13 @@ def in_recipe(old: str, new: str) -> dict[str, Any]:
     return {"recipe": text.replace(old, new)}
 
 
+def advisory(status: str, sha256: str) -> dict[str, Any]:
+    """A recipe that knows something about a binary."""
+    lines = ["", "[[advisories]]", f'sha256 = "{sha256}"', f'status = "{status}"']
+    lines += ['reference = "issue 1"', 'text = "It writes out of bounds."', ""]
+    return {"recipe": recipe_text() + "\n".join(lines)}
+
+
 def damage(path: Path) -> None:
     """Flip a byte of a member's content, stored so that it can be found; nothing else changes."""
     with zipfile.ZipFile(path) as archive:
@@ -112,8 +125,11 @@ def append(path: Path) -> None:
 # The manifest names its recipe by digest, so every edit of the recipe's text is seen there, too.
 OTHER_RECIPE = {"manifest.recipe": "warn"}
 REVIEWED = {"manifest.locked": "warn"}
+# A kernel that can be selected is not the one that the runner asks for.
+UNCOVERED = {"coverage.closed": "fail"}
 NO_CUBIN = {
     **REVIEWED,
+    **UNCOVERED,
     "cubin.arch": "skip",
     "cubin.symbol": "skip",
     "cubin.toolchain": "skip",
@@ -122,6 +138,8 @@ NO_CUBIN = {
 NO_RUNNER = {
     **REVIEWED,
     "families.complete": "skip",
+    "coverage.closed": "skip",
+    "coverage.unreachable": "skip",
     **{
         f"runner.{name}": "skip"
         for name in (
@@ -203,9 +221,8 @@ BREAKAGES = [
             **{f"manifest.{name}": "skip" for name in ("files", "digests", "recipe", "locked")},
             **{f"cubin.{name}": "skip" for name in ("format", "arch", "symbol", "toolchain")},
             "families.counts": "skip",
-            "families.complete": "skip",
             "runner.format": "skip",
-            **{name: "skip" for name in NO_RUNNER if name.startswith("runner.")},
+            **{name: status for name, status in NO_RUNNER.items() if status == "skip"},
             "wheel.metadata": "skip",
             "provenance.recovered": "skip",
             "provenance.snapshot": "skip",
@@ -236,6 +253,7 @@ BREAKAGES = [
             "cubin.toolchain": "skip",
             "families.counts": "fail",
             "families.complete": "fail",
+            "coverage.closed": "fail",
             "runner.table": "skip",
             "runner.leaks": "skip",
         },
@@ -403,7 +421,7 @@ BREAKAGES = [
         "a cubin exchanged and all digests corrected",
         CUBIN,
         {"edit": exchange(CUBIN, cubin_of(FC1, seed=1))},
-        others=REVIEWED,
+        others={**REVIEWED, **UNCOVERED},
     ),
     Breakage(
         "runner.table",
@@ -427,6 +445,21 @@ BREAKAGES = [
         {"strings": ("/home/alice/flashinfer/csrc/launcher.cu",)},
         status="warn",
         others=REVIEWED,
+    ),
+    Breakage(
+        "coverage.closed",
+        "a kernel of no family that the runner may select",
+        WHEEL,
+        {"edit": compiled_with({}, also={W4A8.replace("_sm100f", "_sm103a"): b"not bundled"})},
+        others=REVIEWED,
+    ),
+    Breakage(
+        "coverage.unreachable",
+        "cubins for another device than the recipe's",
+        WHEEL,
+        in_recipe("sms = [103]", "sms = [100]"),
+        status="pass",
+        others={**OTHER_RECIPE, "runner.devicecode": "warn"},
     ),
     Breakage(
         "licenses.files",
@@ -456,6 +489,29 @@ BREAKAGES = [
         RECIPE,
         in_recipe('reviewer = "A. Reviewer"', 'reviewer = ""'),
         status="warn",
+        others=OTHER_RECIPE,
+    ),
+    Breakage(
+        "advisories.known",
+        "a fault that was reproduced",
+        CUBIN,
+        advisory("reproduced", sha256_bytes(cubin_of(FC1))),
+        others=OTHER_RECIPE,
+    ),
+    Breakage(
+        "advisories.known",
+        "a fault that was reported",
+        CUBIN,
+        advisory("reported", sha256_bytes(cubin_of(FC1))),
+        status="warn",
+        others=OTHER_RECIPE,
+    ),
+    Breakage(
+        "advisories.known",
+        "a fault that was refuted",
+        CUBIN,
+        advisory("refuted", sha256_bytes(cubin_of(FC1))),
+        status="pass",
         others=OTHER_RECIPE,
     ),
     Breakage(

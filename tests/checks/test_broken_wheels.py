@@ -49,7 +49,7 @@ def test_a_broken_wheel_is_reported_by_its_check(
     assert statuses(report) == {k: v for k, v in expected.items() if v != "pass"}
     assert report.exit_code == (1 if {"fail", "skip"} & set(expected.values()) else 0)
     findings = result(report, breakage.check).findings
-    assert (breakage.status, breakage.subject) in {(f.severity, f.subject) for f in findings}
+    assert (breakage.severity, breakage.subject) in {(f.severity, f.subject) for f in findings}
     assert all(f.remedy for check in report.checks for f in check.findings if f.severity != "note")
 
 
