@@ -17,7 +17,6 @@ is exact; nothing here folds case.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -55,8 +54,7 @@ class Cluster(NamedTuple):
     z: int
 
 
-@dataclass(frozen=True, slots=True)
-class KernelName:
+class KernelName(NamedTuple):
     """Every token of a kernel's name; ``str(name)`` is the name again, character by character.
 
     What the tokens mean was read off the options of the same kernels in the public metadata header;
