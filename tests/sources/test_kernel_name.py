@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -152,7 +151,7 @@ def test_any_change_of_one_token_changes_the_fields_or_is_refused(
 
 
 def test_fields_are_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         parse(W4A8).sm = "sm90a"  # type: ignore[misc]
 
 
