@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import published
+from tests import public, published
 from tests.published import CURRENT, PREVIOUS, cache_folder
 
 __all__ = ["cache_folder", "fetch"]
 
-FETCHING = {"published_wheel", "previous_wheel"}
+FETCHING = {"published_wheel", "previous_wheel", "cubin_wheel", "snapshot_wheel"}
 
 
 def fetch(requirement: str, sha256: str, platform: str = published.PLATFORM) -> Path:
@@ -37,6 +37,21 @@ def published_wheel() -> Path:
 def previous_wheel() -> Path:
     """The release before, post20260726 (marker ``network``)."""
     return _published(PREVIOUS)
+
+
+@pytest.fixture(scope="session")
+def cubin_wheel() -> Path:
+    """The wheel flashinfer-cubin 0.6.13 with the public pools (marker ``network``)."""
+    try:
+        return public.cubin_wheel()
+    except published.NotFetchedError as error:
+        pytest.skip(f"no flashinfer-cubin: {error}")
+
+
+@pytest.fixture(scope="session")
+def snapshot_wheel() -> Path:
+    """The wheel flashinfer-python 0.6.13 with the runner's sources (marker ``network``)."""
+    return fetch(*public.SNAPSHOT_WHEEL, "any")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from situ_release.digests import sha256_file
 
 CURRENT = "0.1.0.post20260727"
 PREVIOUS = "0.1.0.post20260726"
@@ -38,7 +39,7 @@ def fetch(requirement: str, sha256: str, platform: str = PLATFORM) -> Path:
     """
     folder = cache_folder() / sha256
     for path in folder.glob("*.whl"):
-        if hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
+        if sha256_file(path) == sha256:
             return path
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
@@ -49,7 +50,7 @@ def fetch(requirement: str, sha256: str, platform: str = PLATFORM) -> Path:
         if result.returncode:
             raise NotFetchedError(result.stderr.strip()[-300:])
         (path,) = Path(fresh).glob("*.whl")
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = sha256_file(path)
         if found != sha256:
             raise ValueError(f"{path.name} has SHA-256 {found}, pinned is {sha256}")
         folder.mkdir(exist_ok=True)

@@ -15,9 +15,8 @@ from situ_release.sources.kernel_table import read_kernel_table
 from situ_release.sources.metadata_header import MetadataEntry, read_header, write_header
 from situ_release.sources.pool import Pool, open_pool, open_pools
 from situ_release.sources.snapshot import open_snapshot
-from tests.conftest import fetch
+from tests.public import POOL
 
-POOL = "batched_gemm-91e0ba0-896b90b"
 RUNNER = "tokenspeed_situ/lib/fused_moe_k3_situ_sm103.so"
 
 FAMILIES = {
@@ -70,18 +69,10 @@ def test_the_recovered_header_of_the_real_table(table: tuple[tuple[str, str], ..
 
 
 @pytest.fixture(scope="module")
-def cubin_wheel() -> Path:
-    """The wheel flashinfer-cubin 0.6.13 with the public pools."""
-    digest = "41e4848c2d09d220e8394489b2fb6cfec6b6ad09f897b5ab8b39fc23055f6c24"
-    return fetch("flashinfer-cubin==0.6.13", digest, "any")
-
-
-@pytest.fixture(scope="module")
 def pool(cubin_wheel: Path) -> Pool:
     return open_pool(cubin_wheel)
 
 
-@pytest.mark.network
 @pytest.mark.slow
 def test_the_public_header_agrees_with_names_and_checksums(pool: Pool) -> None:
     header = pool.header
@@ -104,7 +95,6 @@ def test_the_public_header_agrees_with_names_and_checksums(pool: Pool) -> None:
     assert digests == [entry.sha256 for entry in header.entries[:20]]
 
 
-@pytest.mark.network
 @pytest.mark.slow
 def test_a_written_header_holds_the_real_entries_byte_for_byte(pool: Pool) -> None:
     original = pool.files.read("include/flashinferMetaInfo.h").decode()
@@ -114,7 +104,6 @@ def test_a_written_header_holds_the_real_entries_byte_for_byte(pool: Pool) -> No
     assert inner in written
 
 
-@pytest.mark.network
 @pytest.mark.slow
 def test_all_pools_of_the_wheel(cubin_wheel: Path) -> None:
     pools = {pool.name: pool for pool in open_pools(cubin_wheel)}
@@ -138,11 +127,9 @@ def test_all_pools_of_the_wheel(cubin_wheel: Path) -> None:
     assert len(gemm.header) == len(gemm.find_all(gemm.header.by_name)) == 93
 
 
-@pytest.mark.network
 @pytest.mark.slow
-def test_the_public_snapshot_wheel() -> None:
-    digest = "239e6ddc3cbbaf0bee251861a8c7c69438b1171830d69ddfa133ddea4494850d"
-    snapshot = open_snapshot(fetch("flashinfer-python==0.6.13", digest, "any"))
+def test_the_public_snapshot_wheel(snapshot_wheel: Path) -> None:
+    snapshot = open_snapshot(snapshot_wheel)
     assert (snapshot.kind, snapshot.version) == ("files", "0.6.13")
     assert snapshot.commit == "57ba7eeb7ea3003a2d6ad5d9a057c4f952709bac"
     assert list(snapshot.licenses) == ["LICENSE"]
