@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator
 from pathlib import Path
 
 from situ_release.bundle.recipe import Recipe, RunnerPolicy
+from situ_release.bundle.symbols import symbol_problems
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.sources.runner import Runner, read_runner
 
@@ -57,53 +57,6 @@ def check_module(
     problems = list(symbol_problems(runner, recipe.runner, str(path)))
     problems.extend(_name_problems(path, recipe.runner, metadata_sha256, claimed_name))
     raise_all(InputError, problems)
-
-
-def missing_exports(runner: Runner, policy: RunnerPolicy) -> list[str]:
-    """Entry points and C functions that the recipe wants and the runner does not export."""
-    return [name for name in policy.ffi_symbols if name not in runner.ffi_exports] + [
-        name for name in policy.c_symbols if name not in runner.exports
-    ]
-
-
-def loose_symbols(runner: Runner, policy: RunnerPolicy) -> list[str]:
-    """Undefined symbols that nobody brings: no version, and no provider in the recipe.
-
-    A provider that is a soname counts only if the runner needs that library.
-    """
-
-    def is_provided(symbol: str) -> bool:
-        return any(
-            fnmatch.fnmatchcase(symbol, pattern)
-            and (".so" not in provider or provider in runner.needed)
-            for pattern, provider in policy.provided_symbols.items()
-        )
-
-    return [symbol.name for symbol in runner.unprovided if not is_provided(symbol.name)]
-
-
-def symbol_problems(runner: Runner, policy: RunnerPolicy, where: str) -> Iterator[Problem]:
-    """What is missing of the exports, and undefined symbols that nobody brings."""
-    missing = missing_exports(runner, policy)
-    if missing:
-        yield Problem(
-            "the runner does not export what the recipe names",
-            where,
-            expected=", ".join(missing),
-            found=f"{len(runner.exports)} other exports",
-            remedy="give the module that was compiled for this recipe",
-        )
-    loose = loose_symbols(runner, policy)
-    if loose:
-        more = f" and {len(loose) - 8} more" if loose[8:] else ""
-        providers = [f"{name} ({who})" for name, who in policy.provided_symbols.items()]
-        yield Problem(
-            "undefined symbols that no library brings",
-            where,
-            expected=f"none beside {', '.join(providers)}" if providers else "none",
-            found=", ".join(loose[:8]) + more,
-            remedy="link the runner completely: a function bound late ends the process when called",
-        )
 
 
 def _name_problems(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from situ_release.bundle.symbols import symbol_problems
 from situ_release.checks.context import Context
 from situ_release.checks.model import Finding, Unchecked, fail, false_claim, from_problem
-from situ_release.checks.providers import without_provider
 from situ_release.errors import UsageError
-from situ_release.sources.runner import FFI_PREFIX
 from situ_release.wheel.policy import (
     find_policy,
     library_problems,
@@ -37,23 +36,8 @@ def readable(context: Context) -> Iterator[Finding]:
 
 def symbols(context: Context) -> Iterator[Finding]:
     """Entry points are exported; undefined symbols have a provider."""
-    member, recipe, runner = context.runner_member, context.recipe, context.runner
-    wanted = [f"{FFI_PREFIX}{name}" for name in recipe.runner.ffi_symbols]
-    for name in (*wanted, *recipe.runner.c_symbols):
-        if name not in runner.exports:
-            yield fail(member, f"the runner does not export {name}")
-    for symbol, looked_in in without_provider(runner, recipe):
-        when = (
-            "the process dies at the first call of it"
-            if symbol.kind == "function"
-            else "the runner cannot be opened"
-        )
-        yield fail(
-            member,
-            f"nobody defines the {symbol.kind} {symbol.name}, so {when}",
-            expected="a provider",
-            found=f"none in {looked_in}",
-        )
+    policy = context.recipe.runner
+    yield from map(from_problem, symbol_problems(context.runner, policy, context.runner_member))
 
 
 def needed(context: Context) -> Iterator[Finding]:

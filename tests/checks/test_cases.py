@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from situ_release.bundle.recipe import load_recipe
 from situ_release.checks.model import VerifyReport
-from situ_release.checks.providers import without_provider
 from situ_release.checks.verify import verify_wheel
-from situ_release.sources.runner import read_runner
 from tests.checks.breakages import drop, put
 from tests.checks.bundle import (
     FC1,
@@ -188,23 +184,6 @@ def test_a16_a_driver_symbol_without_the_driver_has_no_provider(tmp_path: Path) 
     )
     (finding,) = result(report, "runner.symbols").findings
     assert "cuLaunchKernelEx" in finding.message
-
-
-@pytest.mark.gcc
-@pytest.mark.parametrize(
-    ("source", "kind"),
-    [
-        ("int TVMFFINoSuchSymbol(void); int f(void) { return TVMFFINoSuchSymbol(); }", "function"),
-        ("extern int TVMFFINoSuchSymbol; int *f(void) { return &TVMFFINoSuchSymbol; }", "object"),
-    ],
-)
-def test_a16_as_a_compiler_leaves_it(tmp_path: Path, source: str, kind: str) -> None:
-    (tmp_path / "f.c").write_text(source)
-    command = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "f.so"), str(tmp_path / "f.c")]
-    subprocess.run(command, check=True)
-    runner = read_runner((tmp_path / "f.so").read_bytes(), "f.so")
-    missing = [symbol for symbol, _ in without_provider(runner, load_recipe().recipe)]
-    assert [(symbol.name, symbol.kind) for symbol in missing] == [("TVMFFINoSuchSymbol", kind)]
 
 
 # --- the rest of the table: what verify must see, whoever made the wheel -------------------------
