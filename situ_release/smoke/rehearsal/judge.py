@@ -40,6 +40,7 @@ class Judge:
         self._whole = whole
         self._requested: set[str] | None = None
         self._launched: dict[str, set[str]] = {name: set() for name in plans}
+        self._raised: set[str] = set()
         self._found: list[Problem] = []
         self.cases: list[Case] = []
 
@@ -94,6 +95,7 @@ class Judge:
     def _judge_kernels(self, plan: ContractPlan) -> None:
         name = plan.contract.name
         never = sorted(plan.selectable - self._launched[name])
+        # Where calls raised, launches are missing for that reason, which is told already.
         self._found += (
             Problem(
                 "a kernel that the runner can select was never launched",
@@ -102,7 +104,7 @@ class Judge:
                 found=kernel,
                 remedy=_REMEDY,
             )
-            for kernel in never
+            for kernel in (never if name not in self._raised else ())
         )
         self.cases.append(
             Case(
@@ -125,6 +127,7 @@ class Judge:
         if self._requested is not None:
             self._requested.update(call["requests"])
         if call["error"] is not None:
+            self._raised.add(plan.contract.name)
             yield Problem(**call["error"])
             return
         wanted = plan.kernels((tile, config), call["tokens"])

@@ -13,6 +13,7 @@ TAG = 0x53495455
 """Upper half of the first address: no sensible integer parameter, and no address of a host."""
 
 _SLOT_BITS = 32
+_MOST_SLOTS = 1 << 20
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class DeviceMemory:
 
     def is_address(self, word: int) -> bool:
         """Whether a 64-bit word is an invented address, valid or not."""
-        return 0 <= (word >> _SLOT_BITS) - TAG <= len(self._slots)
+        return 0 <= (word >> _SLOT_BITS) - TAG < _MOST_SLOTS
 
     def owner(self, address: int) -> Allocation | None:
         """The allocation that an address is counted from; ``None`` in front of all and behind."""

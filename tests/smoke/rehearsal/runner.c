@@ -87,10 +87,15 @@ int __tvm_ffi_trtllm_get_valid_moe_configs_private(void *self, const TVMFFIAny *
   return call_global("ffi.Array", rows, row, result);
 }
 
+/* A tensor object is its header and then a DLTensor. */
+static const DLTensor *tensor_of(TVMFFIObjectHandle object) {
+  return (const DLTensor *)((char *)object + sizeof(TVMFFIObject));
+}
+
 static const DLTensor *tensor(const TVMFFIAny *any) {
   if (any->type_index == kTVMFFINone) return NULL;
   if (any->type_index == kTVMFFIDLTensorPtr) return any->v_ptr;
-  return TVMFFITensorGetDLTensorPtr(any->v_ptr);
+  return tensor_of(any->v_ptr);
 }
 
 static char *address(const DLTensor *value) { return value ? value->data : NULL; }
@@ -165,7 +170,7 @@ int __tvm_ffi_trtllm_fp4_block_scale_moe_private(void *self, const TVMFFIAny *ar
   DLTensor wanted = {NULL, hidden->device, 2, {kDLBfloat, 16, 1}, shape, NULL, 0};
   TVMFFIObjectHandle scratch;
   if (TVMFFIEnvTensorAlloc(&wanted, &scratch)) return -1;
-  const DLTensor *inner = TVMFFITensorGetDLTensorPtr(scratch);
+  const DLTensor *inner = tensor_of(scratch);
   char *between = inner->data;
   if (misbehaves("behind")) between += size_of(inner);
   if (misbehaves("freed")) TVMFFIObjectDecRef(scratch);
