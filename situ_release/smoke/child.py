@@ -14,7 +14,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from situ_release.errors import Problem, SituReleaseError
@@ -22,6 +22,11 @@ from situ_release.errors import Problem, SituReleaseError
 TASKS = {
     "probe": "situ_release.smoke.device:probe",
     "load": "situ_release.smoke.load:load",
+    "cubins": "situ_release.smoke.cubins:cubins",
+    "numerics": "situ_release.smoke.numerics:numerics",
+    "memory": "situ_release.smoke.memory:memory",
+    "determinism": "situ_release.smoke.determinism:determinism",
+    "shards": "situ_release.smoke.shards:shards",
     "rehearsal": "situ_release.smoke.rehearsal.child:rehearse",
 }
 """What a child can do: name -> ``module:function``, the function being a :data:`Task`."""
@@ -81,6 +86,34 @@ def raised(error: BaseException, where: str) -> Problem:
         expected="a result",
         found=f"{type(error).__name__}: {text[:600]}",
         remedy="correct the runner or the payload, and build the wheel again",
+    )
+
+
+def case_event(
+    report: Report,
+    subject: str,
+    problems: Sequence[Problem],
+    figures: Mapping[str, float],
+    **more: Any,
+) -> None:
+    """Report an event ``case``; it failed if there are problems.
+
+    Args:
+        report: receives it.
+        subject: as in :class:`situ_release.bundle.evidence.Case`.
+        problems: what was wrong.
+        figures: what was measured.
+        more: further fields of the case.
+    """
+    report(
+        "case",
+        {
+            "subject": subject,
+            "status": "fail" if problems else "pass",
+            "problems": [problem.as_dict() for problem in problems],
+            "figures": dict(figures),
+            **more,
+        },
     )
 
 

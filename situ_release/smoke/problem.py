@@ -85,7 +85,7 @@ def make_problem(contract: Contract, experts: ExpertWeights, tokens: int, seed: 
     Args:
         contract: precision and sizes.
         experts: the shard, from :func:`make_experts`.
-        tokens: T, at least 1.
+        tokens: T; may be 0.
         seed: any integer; the same gives the same inputs on the same kind of device.
     """
     device = str(experts.w13.device)

@@ -28,12 +28,14 @@ class Options:
     Attributes:
         seeds: sets of random inputs in the numerics.
         short: numerics with 1 and 128 tokens only, every kernel at both.
+        device: the torch device that the numeric tiers run on.
         claim_sm: SM number that the rehearsal's device claims to have; None for the recipe's first.
         sysroot: an unpacked newer system whose C library the rehearsal runs on.
     """
 
     seeds: int = 1
     short: bool = False
+    device: str = "cuda:0"
     claim_sm: int | None = None
     sysroot: Path | None = None
 

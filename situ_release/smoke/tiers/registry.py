@@ -9,7 +9,11 @@ from situ_release.bundle.smoke_policy import SmokeTier
 from situ_release.smoke.rehearsal.tier import rehearsal
 from situ_release.smoke.run import Run, TierResult
 from situ_release.smoke.tiers import needs
+from situ_release.smoke.tiers.cubins import cubins
 from situ_release.smoke.tiers.load import load
+from situ_release.smoke.tiers.numerics import numerics
+from situ_release.smoke.tiers.repeated import determinism, memory
+from situ_release.smoke.tiers.shards import shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,11 @@ _NUMERIC = (*_TARGET, needs.torch, needs.reference)
 
 TIERS: tuple[TierSpec, ...] = (
     TierSpec("load", load, _HOST),
+    TierSpec("cubins", cubins, _TARGET),
+    TierSpec("numerics", numerics, _NUMERIC),
+    TierSpec("memory", memory, _NUMERIC),
+    TierSpec("determinism", determinism, _NUMERIC),
+    TierSpec("shards", shards, _NUMERIC),
     TierSpec("rehearsal", rehearsal, (needs.tvm_ffi,), default=False),
 )
 
