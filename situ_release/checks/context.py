@@ -15,7 +15,7 @@ from packaging.metadata import Metadata
 
 from situ_release.bundle.lock import Lock, load_lock
 from situ_release.bundle.manifest import MANIFEST_NAME, CubinEntry, Manifest, read_manifest
-from situ_release.bundle.recipe import LoadedRecipe, Recipe, load_recipe, recipe_names
+from situ_release.bundle.recipe import LoadedRecipe, Recipe, find_recipe
 from situ_release.checks.model import Unchecked
 from situ_release.errors import InputError, Problem
 from situ_release.sources.content_kind import describe_content
@@ -164,30 +164,13 @@ class Context:
         """The recipe: the caller's, the manifest's, else the one of this distribution."""
         if self._chosen_recipe is not None:
             return self._chosen_recipe
+        manifest = self.manifest_or_problems if self.scanned else ()
+        named = None if isinstance(manifest, tuple) else manifest.recipe
         try:
-            named = self.manifest.recipe
-        except Unchecked:
-            named = None
-        try:
-            if named is not None and named.name in recipe_names():
-                return load_recipe(named.name)
             distribution = self.filename.split("-", 1)[0]
-            for name in recipe_names() if named is None else ():
-                loaded = load_recipe(name)
-                if distribution == loaded.recipe.package.distribution.replace("-", "_"):
-                    return loaded
+            return find_recipe(distribution, named.name if named else None, self.filename)
         except InputError as error:
             return error.problems
-        wanted = f"recipe {named.name}" if named else f"a recipe for {distribution}"
-        return (
-            Problem(
-                "no recipe for this wheel",
-                self.filename,
-                expected=wanted,
-                found=f"recipes {', '.join(recipe_names())}",
-                remedy="name the recipe with --recipe",
-            ),
-        )
 
     @property
     def loaded_recipe(self) -> LoadedRecipe:

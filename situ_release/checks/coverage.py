@@ -19,14 +19,16 @@ def closed(context: Context) -> Iterator[Finding]:
     except InputError as error:
         yield from map(from_problem, error.problems)
         return
+    bundled = _bundled(context)
     for device in devices:
         for kernel in device.missing:
             contracts = [item.name for item in device.contracts if kernel in item.missing]
+            found = "another cubin of its name" if kernel in bundled else "none"
             yield fail(
                 context.filename,
-                f"sm_{device.sm} can select a kernel that is not bundled",
+                f"sm_{device.sm} can select a kernel that is not bundled ({', '.join(contracts)})",
                 expected=f"{kernel} with the SHA-256 that the runner asks for",
-                found=f"none, in {', '.join(contracts)}",
+                found=found,
             )
 
 
@@ -48,10 +50,15 @@ def unreachable(context: Context) -> Iterator[Finding]:
 def _devices(context: Context) -> tuple[DeviceCoverage, ...]:
     """Coverage on the recipe's targets (InputError for a name that the grammar does not know)."""
     model = CoverageModel(context.recipe, context.runner.kernel_table)
+    bundled = _bundled(context)
+    return tuple(model.device(sm, bundled) for sm in context.recipe.target.sms)
+
+
+def _bundled(context: Context) -> dict[str, str]:
+    """SHA-256 of the cubins that are there, by kernel name (InputError for a name that is none)."""
     members = {e.filename: f"{context.package}/{e.path}" for e in context.manifest.cubins}
-    bundled = {
+    return {
         kernel_of_filename(filename): context.contents[member].sha256
         for filename, member in members.items()
         if member in context.contents
     }
-    return tuple(model.device(sm, bundled) for sm in context.recipe.target.sms)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from situ_release.bundle.recipe import Family, Recipe
+from situ_release.bundle.families import family_of
 from situ_release.checks.context import Context
 from situ_release.checks.model import Finding, fail
 from situ_release.errors import InputError
 from situ_release.sources.kernel_name import (
     FILE_PREFIX,
     KERNEL_PREFIX,
-    KernelName,
     cubin_filename,
     kernel_of_filename,
     parse,
@@ -22,7 +21,7 @@ from situ_release.sources.kernel_name import (
 def counts(context: Context) -> Iterator[Finding]:
     """Every cubin belongs to one family, in that family's role, and the counts are the recipe's."""
     recipe, package = context.recipe, context.package
-    families = _families(recipe)
+    families = {family.name: family for family in recipe.families}
     selected: Counter[str] = Counter()
     for entry in context.manifest.cubins:
         member = f"{package}/{entry.path}"
@@ -34,12 +33,12 @@ def counts(context: Context) -> Iterator[Finding]:
             for problem in error.problems:
                 yield fail(member, problem.what, expected=problem.expected, found=problem.found)
             continue
-        family = families.get(_key(kernel))
+        family = families.get(family_of(kernel, recipe))
         if family is None:
             yield fail(
                 member,
                 "the kernel belongs to no family of the recipe",
-                expected=f"one of {', '.join(family.name for family in recipe.families)}",
+                expected=f"one of {', '.join(families)}",
                 found=f"{kernel.dtype_family}, {kernel.gated_act or 'no activation'}, {kernel.sm}",
             )
             continue
@@ -70,7 +69,7 @@ def counts(context: Context) -> Iterator[Finding]:
 
 def complete(context: Context) -> Iterator[Finding]:
     """Every kernel of the runner's table that belongs to a family is bundled."""
-    families = _families(context.recipe)
+    families = {family.name: family for family in context.recipe.families}
     bundled = {
         entry.filename
         for entry in context.manifest.cubins
@@ -83,7 +82,7 @@ def complete(context: Context) -> Iterator[Finding]:
         if not name.startswith(prefixes) or cubin_filename(name) in bundled:
             continue
         try:
-            family = families.get(_key(parse(name)))
+            family = families.get(family_of(parse(name), context.recipe))
         except InputError as error:
             for problem in error.problems:
                 yield fail(name, problem.what, expected=problem.expected, found=problem.found)
@@ -95,12 +94,3 @@ def complete(context: Context) -> Iterator[Finding]:
                 expected=f"a cubin in {context.package}/cubins/{family.arch}/",
                 found="none",
             )
-
-
-def _families(recipe: Recipe) -> dict[tuple[str, str, str], Family]:
-    """The recipe's families by what the tokens of a kernel's name say."""
-    return {(family.dtypes, family.gated_act, family.arch): family for family in recipe.families}
-
-
-def _key(kernel: KernelName) -> tuple[str, str, str]:
-    return kernel.dtype_family, kernel.gated_act or "", kernel.sm

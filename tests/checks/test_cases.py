@@ -234,7 +234,7 @@ def test_a_wheel_of_an_unknown_distribution_has_no_recipe(tmp_path: Path) -> Non
     report = verify_wheel(wheel)
     assert report.recipe is None
     (finding,) = result(report, "manifest.recipe").findings
-    assert "recipe for other_bundle" in finding.message
+    assert "a recipe that makes other-bundle" in finding.message
     assert "--recipe" in finding.remedy
     assert result(report, "families.counts").status == "skip"
 
