@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from situ_release import resources
-from situ_release.bundle.recipe import load_recipe
+from situ_release.bundle.recipe import DEFAULT_RECIPE, load_recipe
 from situ_release.bundle.template import render_template, template_values
 
 MOE = "trtllm_fp4_block_scale_moe_private"
@@ -67,9 +67,9 @@ class Package:
             sys.path.remove(str(self.project))
 
 
-def render(project: Path, name: str | None = None) -> Package:
-    """The Kimi K3 template under another import name, without manifest and binaries; its SBOM is empty."""
-    recipe = load_recipe().recipe
+def render(project: Path, name: str | None = None, recipe_name: str = DEFAULT_RECIPE) -> Package:
+    """A recipe's template under another import name, with an empty SBOM and no binaries."""
+    recipe = load_recipe(recipe_name).recipe
     name = name or f"synthetic_bundle_{next(_numbers)}"
     values = template_values(recipe, "1.2.3.post4") | {"import_name": name}
     render_template(resources.payload_templates() / recipe.template, project, values)
@@ -77,9 +77,14 @@ def render(project: Path, name: str | None = None) -> Package:
     return Package(project, name)
 
 
-def assemble(project: Path, runner: bytes = b"a runner", name: str | None = None) -> Package:
+def assemble(
+    project: Path,
+    runner: bytes = b"a runner",
+    name: str | None = None,
+    recipe_name: str = DEFAULT_RECIPE,
+) -> Package:
     """A whole package; its runner cannot be opened unless ``runner`` is a real library."""
-    package = render(project, name)
+    package = render(project, name, recipe_name)
     entries = []
     for filename, (arch, role, data) in CUBINS.items():
         path = f"cubins/{arch}/{filename}"
@@ -113,7 +118,7 @@ def assemble(project: Path, runner: bytes = b"a runner", name: str | None = None
                 "path": "lib/runner.so",
                 "sha256": sha256(runner),
                 "size": len(runner),
-                "ffi_symbols": [MOE, CONFIGS],
+                "ffi_symbols": load_recipe(recipe_name).recipe.runner.ffi_symbols,
             },
             "cubins": entries,
         }
