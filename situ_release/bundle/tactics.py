@@ -20,6 +20,7 @@ from situ_release import resources, toml
 from situ_release.bundle.recipe import Contract, validation_problems
 from situ_release.errors import InputError
 from situ_release.sources.kernel_name import KernelName
+from situ_release.sources.sm_target import runs_on
 
 SCALE_BLOCK = 32
 """Elements of K that share one scale factor in MXFP4 and MXFP8."""
@@ -37,12 +38,16 @@ class Neighbours(_Closed):
 
 
 class KernelRules(_Closed):
-    """What a kernel must have to be kept when the runner is constructed."""
+    """What a kernel must have to be kept when the runner is constructed.
+
+    ``compatible_only``: the device must be able to run the kernel's architecture.
+    """
 
     epilogue_tile_m: int
     layout: str
     max_cluster_z: int
     refused_bias: list[str]
+    compatible_only: bool
 
 
 class TacticRules(_Closed):
@@ -151,6 +156,8 @@ def passes_constructor(kernel: KernelName, gemm: Gemm, rules: TacticRules, sm: i
         allowed = rules.patch.get(sm)
         if allowed is not None and kernel.sm not in allowed:
             return False
+    if rules.kernel.compatible_only and not _runs_on(kernel, sm):
+        return False
     return (
         (kernel.dtype_c, kernel.dtype_a, kernel.dtype_b) == gemm.dtypes
         and (kernel.routing is not None) == gemm.routed
@@ -262,6 +269,11 @@ def tactics(
     return [
         pair for tile in offered_tiles(rules, contract, tokens) for pair in tiles[tile].tactics()
     ]
+
+
+def _runs_on(kernel: KernelName, sm: int) -> bool:
+    number = kernel.sm.removeprefix("sm").rstrip("af")
+    return runs_on(int(number), kernel.sm.removeprefix(f"sm{number}"), sm)
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -6,7 +6,13 @@ import pytest
 
 from situ_release.bundle.coverage import CoverageModel
 from situ_release.bundle.recipe import Contract, load_recipe
-from situ_release.bundle.tactics import Gemm, default_candidates, load_rules, offered_tiles
+from situ_release.bundle.tactics import (
+    Gemm,
+    default_candidates,
+    load_rules,
+    offered_tiles,
+    passes_constructor,
+)
 from situ_release.smoke.cases import DEFAULT_TACTIC
 from situ_release.smoke.rehearsal.plan import ContractPlan, ladder_counts
 from situ_release.sources.kernel_name import KernelName, parse
@@ -87,3 +93,28 @@ def test_the_default_prefers_k_tiles_as_the_runner_does(
     assert [one.tile.k for one in found] == [best]
     unrolled = default_candidates([kernel(best), kernel(best, "u2")], gemm)
     assert [one.unroll2 for one in unrolled] == [True]
+
+
+def test_rules_may_refuse_what_the_device_cannot_run() -> None:
+    rules = load_rules("situ-conformance")
+    gemm = Gemm("fc2", ("Bfloat16", "MxE2m1", "MxE4m3"), False, None, m=3584, k=384)
+    text = (
+        "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_Ab32_Bb32_t128x8x128_s1_et128x8_m16x8x16_c1x1x1"
+        "_rM_TN_transOut_schedS_bN_dynB_"
+    )
+    kept = {
+        (target, sm)
+        for target in ("sm90a", "sm100f", "sm103a", "sm100")
+        for sm in (90, 100, 103, 120)
+        if passes_constructor(parse(text + target), gemm, rules, sm)
+    }
+    assert kept == {
+        ("sm90a", 90),
+        ("sm100f", 100),
+        ("sm100f", 103),
+        ("sm100", 100),
+        ("sm100", 103),
+        ("sm103a", 103),
+    }
+    private = load_rules("flashinfer-0.6.13rc1-private")
+    assert passes_constructor(parse(text + "sm90a"), gemm, private, 103)
