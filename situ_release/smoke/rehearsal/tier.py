@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from situ_release.bundle.evidence import NotRun
+from situ_release.bundle.evidence import Case, NotRun
 from situ_release.errors import HostError
 from situ_release.smoke.rehearsal.judge import Judge
 from situ_release.smoke.rehearsal.plan import ContractPlan
@@ -23,8 +23,8 @@ MULTIPROCESSORS = 148
 """What the claimed device has, as a B300: it tips the scales between kernels that tie."""
 
 PROVES = (
-    "numbers, device code and timing: a rehearsal executes no kernel; it proves which kernels are "
-    "selected and that arguments are plumbed right, on a device that is only claimed"
+    "numerics, device code and timing: a rehearsal executes no kernel; it proves selection and "
+    "plumbing, that is which kernels the runner launches and that their arguments are right"
 )
 
 
@@ -72,10 +72,20 @@ def _rehearse(run: Run, stubs: Stubs, python: list[str]) -> TierResult:
     plans = {
         contract.name: ContractPlan(run.model, contract, sm) for contract in run.recipe.contracts
     }
-    run.not_run.append(NotRun(tier="rehearsal", reason=PROVES))
+    device = f"a claimed {target_name(sm)} with {MULTIPROCESSORS} multiprocessors"
+    system = "this host's libraries" if run.options.sysroot is None else "the sysroot's libraries"
+    reasons = [f"{PROVES}; here on {device}, with {system}"]
     if not whole:
-        reason = f"whole calls: the bundle is not made for a claimed {target_name(sm)}"
-        run.not_run.append(NotRun(tier="rehearsal", reason=reason))
+        reasons.append(f"whole calls: the bundle is not made for {target_name(sm)}")
+    run.not_run += (NotRun(tier="rehearsal", reason=reason) for reason in reasons)
+    run.cases.append(
+        Case(
+            tier="rehearsal",
+            subject="claimed device",
+            status="pass",
+            figures={"sm": sm, "multiprocessors": MULTIPROCESSORS},
+        )
+    )
     request = run.request(
         runner=str(
             run.bundle.root / run.recipe.package.import_name / run.bundle.manifest.runner.path

@@ -49,7 +49,7 @@ def test_on_claimed_sm_103(published_wheel: Path, sysroot: Path | None) -> None:
     ):
         kernels = {"selectable": selectable, "requested": selectable}
         assert figures[contract, None] == kernels
-    called = [figure for key, figure in figures.items() if key[1] is not None]
+    called = [figure for (_, tokens), figure in figures.items() if tokens is not None]
     assert sum(figure["outside"] for figure in called) == 0
     assert sum(figure["calls"] for figure in called) == 524
     # Routing, FC1 and FC2 in every call, and finalize in every other.
