@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from packaging.metadata import Metadata
 
+from situ_release.bundle.coverage import CoverageModel, DeviceCoverage
 from situ_release.bundle.lock import Lock, load_lock
 from situ_release.bundle.manifest import MANIFEST_NAME, CubinEntry, Manifest, read_manifest
 from situ_release.bundle.recipe import LoadedRecipe, Recipe, find_recipe
@@ -20,6 +21,7 @@ from situ_release.checks.model import Unchecked
 from situ_release.errors import InputError, Problem
 from situ_release.sources.content_kind import describe_content
 from situ_release.sources.cubin import Cubin, read_cubin
+from situ_release.sources.kernel_name import kernel_of_filename
 from situ_release.sources.runner import Runner, read_runner
 from situ_release.wheel.archive import MemberContent, WheelArchive
 from situ_release.wheel.contents import package_folder
@@ -249,6 +251,32 @@ class Context:
     def runner(self) -> Runner:
         """The runner."""
         return _or_unchecked(self.runner_or_problems, "runner.format", self.runner_member)
+
+    # --- coverage --------------------------------------------------------------------------
+
+    @cached_property
+    def bundled(self) -> Mapping[str, str]:
+        """SHA-256 of the manifest's cubins that are there, by kernel name.
+
+        Raises:
+            InputError: a file name that is no kernel's.
+        """
+        members = {entry.filename: f"{self.package}/{entry.path}" for entry in self.manifest.cubins}
+        return {
+            kernel_of_filename(filename): self.contents[member].sha256
+            for filename, member in members.items()
+            if member in self.contents
+        }
+
+    @cached_property
+    def coverage(self) -> tuple[DeviceCoverage, ...]:
+        """Coverage on the recipe's targets.
+
+        Raises:
+            InputError: a kernel name that the grammar does not know, or unknown tactic rules.
+        """
+        model = CoverageModel(self.recipe, self.runner.kernel_table)
+        return tuple(model.device(sm, self.bundled) for sm in self.recipe.target.sms)
 
 
 def _or_unchecked(fact: Fact | tuple[Problem, ...], prerequisite: str, subject: str) -> Fact:

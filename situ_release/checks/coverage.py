@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from situ_release.bundle.coverage import CoverageModel, DeviceCoverage
 from situ_release.checks.context import Context
 from situ_release.checks.model import Finding, Unchecked, fail, from_problem, note
 from situ_release.errors import InputError
@@ -15,15 +14,14 @@ from situ_release.text import size_text
 def closed(context: Context) -> Iterator[Finding]:
     """Every kernel that a contract can select on a target SM has the runner's digest bundled."""
     try:
-        devices = _devices(context)
+        devices = context.coverage
     except InputError as error:
         yield from map(from_problem, error.problems)
         return
-    bundled = _bundled(context)
     for device in devices:
         for kernel in device.missing:
             contracts = [item.name for item in device.contracts if kernel in item.missing]
-            found = "another cubin of its name" if kernel in bundled else "none"
+            found = "another cubin of its name" if kernel in context.bundled else "none"
             yield fail(
                 context.filename,
                 f"sm_{device.sm} can select a kernel that is not bundled ({', '.join(contracts)})",
@@ -35,7 +33,7 @@ def closed(context: Context) -> Iterator[Finding]:
 def unreachable(context: Context) -> Iterator[Finding]:
     """Cubins that no contract can select on any target SM: weight without use."""
     try:
-        devices = _devices(context)
+        devices = context.coverage
     except InputError as error:
         raise Unchecked("coverage.closed", context.filename) from error
     sizes = {kernel_of_filename(e.filename): e.size for e in context.manifest.cubins}
@@ -45,20 +43,3 @@ def unreachable(context: Context) -> Iterator[Finding]:
     if unused:
         total = size_text(sum(sizes[kernel] for kernel in unused))
         yield note(context.filename, f"{len(unused)} cubins ({total}) can never be selected")
-
-
-def _devices(context: Context) -> tuple[DeviceCoverage, ...]:
-    """Coverage on the recipe's targets (InputError for a name that the grammar does not know)."""
-    model = CoverageModel(context.recipe, context.runner.kernel_table)
-    bundled = _bundled(context)
-    return tuple(model.device(sm, bundled) for sm in context.recipe.target.sms)
-
-
-def _bundled(context: Context) -> dict[str, str]:
-    """SHA-256 of the cubins that are there, by kernel name (InputError for a name that is none)."""
-    members = {e.filename: f"{context.package}/{e.path}" for e in context.manifest.cubins}
-    return {
-        kernel_of_filename(filename): context.contents[member].sha256
-        for filename, member in members.items()
-        if member in context.contents
-    }

@@ -48,18 +48,25 @@ def document_schemas() -> dict[str, dict[str, Any]]:
 
 def command_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the JSON object that each command prints, failures included."""
-    from situ_release.cli import output
+    from situ_release.cli.output.build import BuildOutput
+    from situ_release.cli.output.coverage import CoverageOutput
+    from situ_release.cli.output.diff import DiffOutput
+    from situ_release.cli.output.gpu_smoke import SmokeOutput
+    from situ_release.cli.output.inspect import InspectOutput
+    from situ_release.cli.output.recover import RecoverOutput
+    from situ_release.cli.output.stage_assets import ExplainOutput, StageOutput
+    from situ_release.cli.output.verify import VerifyOutput
 
     records: dict[str, tuple[type, ...]] = {
-        "recover": (output.RecoverOutput,),
-        "stage-assets": (output.StageOutput, output.ExplainOutput),
-        "build": (output.BuildOutput,),
-        "repair": (output.BuildOutput,),
-        "verify": (output.VerifyOutput,),
-        "coverage": (output.CoverageOutput,),
-        "gpu-smoke": (output.SmokeOutput,),
-        "inspect": (output.InspectOutput,),
-        "diff": (output.DiffOutput,),
+        "recover": (RecoverOutput,),
+        "stage-assets": (StageOutput, ExplainOutput),
+        "build": (BuildOutput,),
+        "repair": (BuildOutput,),
+        "verify": (VerifyOutput,),
+        "coverage": (CoverageOutput,),
+        "gpu-smoke": (SmokeOutput,),
+        "inspect": (InspectOutput,),
+        "diff": (DiffOutput,),
         "situ-release": (),  # a command line that names no command
     }
     return {name: _command_schema(name, kinds) for name, kinds in records.items()}

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def wheel_outcome(verb: str, wheel: output.WheelFile, warnings: Sequence[str]) -> Outcome:
     """Show where the wheel is, its size, tag and digest."""
-    from situ_release.cli.output import BuildOutput, WheelFile
+    from situ_release.cli.output.build import BuildOutput
+    from situ_release.cli.output.common import WheelFile
 
     def show(console: Console) -> None:
         console.line(f"{verb} {wheel.path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from situ_release.errors import Problem
@@ -89,14 +90,18 @@ NAME = re.compile(
 )
 """A whole name; the groups are the fields of ``KernelName``."""
 
-_PATTERNS = tuple(re.compile(slot.pattern) for slot in _SLOTS)
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    # Compiled only where a name is wrong: three dozen patterns take longer than to read the names.
+    return tuple(re.compile(slot.pattern) for slot in _SLOTS)
 
 
 def diagnose(text: str) -> Problem:
     """What is wrong with a name that :data:`NAME` does not match, found token by token."""
     position = 0
     for token in text.split("_"):
-        fits = [i for i, pattern in enumerate(_PATTERNS) if pattern.fullmatch(token)]
+        fits = [i for i, pattern in enumerate(_patterns()) if pattern.fullmatch(token)]
         here = next((i for i in fits if i >= position), None)
         missing = next((slot.name for slot in _SLOTS[position:here] if slot.required), None)
         if here is not None and missing is None:

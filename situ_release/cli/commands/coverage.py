@@ -13,7 +13,7 @@ from situ_release.text import size_text
 
 if TYPE_CHECKING:
     from situ_release.bundle.coverage import DeviceCoverage
-    from situ_release.cli.output import DeviceOutput, TacticListOutput
+    from situ_release.cli.output.coverage import DeviceOutput, TacticListOutput
     from situ_release.wheel.cover import WheelCoverage
 
 
@@ -40,7 +40,8 @@ def coverage(
 def _coverage(
     wheel: Path, recipe: str | None, sms: list[int] | None, tokens: int | None
 ) -> Outcome:
-    from situ_release.cli.output import CoverageOutput, FileDigest, TacticListOutput
+    from situ_release.cli.output.common import FileDigest
+    from situ_release.cli.output.coverage import CoverageOutput, TacticListOutput
     from situ_release.digests import sha256_file
     from situ_release.wheel.cover import cover_wheel
 
@@ -83,7 +84,7 @@ def _coverage(
 
 
 def _device(device: DeviceCoverage, covered: WheelCoverage) -> DeviceOutput:
-    from situ_release.cli.output import ContractOutput, DeviceOutput
+    from situ_release.cli.output.coverage import ContractOutput, DeviceOutput
 
     return DeviceOutput(
         target=device.target,

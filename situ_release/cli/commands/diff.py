@@ -13,7 +13,7 @@ from situ_release.cli.commands.inspect import show_page
 from situ_release.cli.console import Console
 
 if TYPE_CHECKING:
-    from situ_release.cli.output import DiffOutput
+    from situ_release.cli.output.diff import DiffOutput
     from situ_release.inspection.diff.compare import Difference
 
 
@@ -38,7 +38,7 @@ def diff(
 
 
 def _output(difference: Difference) -> DiffOutput:
-    from situ_release.cli.output import BinariesOutput, DiffOutput
+    from situ_release.cli.output.diff import BinariesOutput, DiffOutput
     from situ_release.inspection.diff.headline import headline
 
     fields = asdict(difference)

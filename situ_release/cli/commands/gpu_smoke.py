@@ -74,7 +74,7 @@ def gpu_smoke(
 
 
 def _outcome(report: SmokeReport) -> Outcome:
-    from situ_release.cli.output import SmokeOutput
+    from situ_release.cli.output.gpu_smoke import SmokeOutput
 
     evidence = report.evidence
 

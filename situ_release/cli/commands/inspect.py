@@ -28,7 +28,7 @@ def inspect(
     """Show what a file or folder says about itself, embedded build paths included."""
 
     def work(console: Console) -> Outcome:
-        from situ_release.cli.output import InspectOutput
+        from situ_release.cli.output.inspect import InspectOutput
         from situ_release.inspection.inspect import inspect_path
         from situ_release.inspection.pages.inspection import inspection_page
 

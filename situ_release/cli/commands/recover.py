@@ -20,7 +20,8 @@ def recover(
 
 
 def _recover(wheel: Path, out: Path) -> Outcome:
-    from situ_release.cli.output import FileDigest, RecoverOutput
+    from situ_release.cli.output.common import FileDigest
+    from situ_release.cli.output.recover import RecoverOutput
     from situ_release.wheel.recover import recover_wheel
 
     recovered = recover_wheel(wheel, out)

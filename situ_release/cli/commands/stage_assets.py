@@ -98,13 +98,8 @@ def _stage(
     from situ_release.bundle.lock import lock_path, write_lock_file
     from situ_release.bundle.recipe import checked_version
     from situ_release.bundle.staging import stage
-    from situ_release.cli.output import (
-        FamilyOutput,
-        FileDigest,
-        LockOutput,
-        NamedDigest,
-        StageOutput,
-    )
+    from situ_release.cli.output.common import FileDigest, NamedDigest
+    from situ_release.cli.output.stage_assets import FamilyOutput, LockOutput, StageOutput
 
     staged = stage(
         loaded,
@@ -160,7 +155,8 @@ def _stage(
 
 def _explain(loaded: LoadedRecipe, kernel: str, pool_root: Path | None) -> Outcome:
     from situ_release.bundle.selection import explain
-    from situ_release.cli.output import ExplainOutput, NamedDigest, VerdictOutput
+    from situ_release.cli.output.common import NamedDigest
+    from situ_release.cli.output.stage_assets import ExplainOutput, VerdictOutput
     from situ_release.sources.kernel_name import FILE_SUFFIX, cubin_filename, kernel_of_filename
     from situ_release.sources.pool import open_pool
 

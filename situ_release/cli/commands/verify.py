@@ -50,7 +50,12 @@ def _ids(options: list[str] | None) -> list[str]:
 
 
 def _outcome(wheel: Path, report: VerifyReport, *, strict: bool) -> Outcome:
-    from situ_release.cli.output import CheckOutput, FindingOutput, VerifiedWheel, VerifyOutput
+    from situ_release.cli.output.verify import (
+        CheckOutput,
+        FindingOutput,
+        VerifiedWheel,
+        VerifyOutput,
+    )
 
     def show(console: Console) -> None:
         for check in report.checks:
