@@ -172,6 +172,11 @@ class WheelArchive:
             data = kept[0] if len(kept) == 1 else b"".join(kept)
         return MemberContent(size, digest.hexdigest(), data, damage)
 
+    def packed(self, member: Member) -> bytes:
+        """A member's bytes as they stand in the archive; fewer where the file ends before."""
+        start, end = _data_span(self._view, member)
+        return bytes(self._view[start:end])
+
     def _blocks(self, member: Member) -> Iterator[bytes]:
         start, end = _data_span(self._view, member)
         if end > len(self._view):

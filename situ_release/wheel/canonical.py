@@ -11,7 +11,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -125,6 +125,16 @@ def write_canonical(
     digests = {item.name: (item.sha256, item.size) for item in packed}
     packed.append(_pack(record, write_record(digests, dist_info)))
     _write_zip(target, packed, epoch)
+
+
+def deflated_here(archive: WheelArchive, names: Collection[str]) -> bool:
+    """Whether this zlib makes the compressed bytes of the named members again, exactly.
+
+    Raises:
+        InputError: one of the members is damaged.
+    """
+    members = [member for member in archive.files if member.name in names]
+    return all(_repack(archive, member).data == archive.packed(member) for member in members)
 
 
 def _repack(source: WheelArchive, member: Member) -> _Packed:

@@ -1,0 +1,1 @@
+"""The chapters of the report, one module for each question that a reviewer asks."""
