@@ -113,7 +113,7 @@ def _entries(content: bytes) -> dict[int, list[int]]:
     """Values by tag, up to the null entry."""
     entries: dict[int, list[int]] = {}
     whole = len(content) // _ENTRY_SIZE * _ENTRY_SIZE
-    for tag, value in struct.iter_unpack("<QQ", memoryview(content)[:whole]):
+    for tag, value in struct.iter_unpack("<QQ", content[:whole]):
         if tag == 0:
             break
         entries.setdefault(tag, []).append(value)

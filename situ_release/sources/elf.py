@@ -291,7 +291,7 @@ def parse_symbols(
 ) -> Iterator[Symbol]:
     """Decode symbol table rows, all or those of one type; a partial last row is left out."""
     whole = len(content) // _SYMBOL.size * _SYMBOL.size
-    rows = _SYMBOL.iter_unpack(memoryview(content)[:whole])
+    rows = _SYMBOL.iter_unpack(content[:whole])
     for index, (name, info, other, section, value, size) in enumerate(rows):
         if only_type in (None, info & 15):
             yield Symbol(index, names.at(name), info & 15, info >> 4, other, section, value, size)
@@ -375,7 +375,8 @@ def _read_sections(
 
 def _table(
     data: memoryview, where: str, what: str, offset: int, entry_size: int, count: int, expected: int
-) -> memoryview:
+) -> bytes:
+    # As bytes: a view that an iterator still reads crashes CPython 3.11 when both are garbage.
     if entry_size != expected:
         raise malformed(where, f"{what} entries of {entry_size} bytes instead of {expected}")
     end = offset + count * entry_size
@@ -383,4 +384,4 @@ def _table(
         raise malformed(
             where, f"a {what} table that ends at byte {end:,} of {len(data):,} (truncated?)"
         )
-    return data[offset:end]
+    return bytes(data[offset:end])

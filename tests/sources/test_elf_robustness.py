@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import struct
 import time
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from situ_release.errors import InputError, Problem
 from situ_release.sources.content_kind import describe_content
 from situ_release.sources.cubin import read_cubin
+from situ_release.sources.elf import read_elf
 from situ_release.sources.embedded_paths import find_paths
 from situ_release.sources.runner import read_runner
 from tests.synth.elf import make_cubin, make_fatbin, make_header_only_cubin, make_runner
@@ -169,3 +171,20 @@ def test_many_symbols_with_one_long_name_are_refused() -> None:
 
 def test_paths_of_a_large_block_are_found_once() -> None:
     assert find_paths([b"\0/home/jane/x/y.cu" * 50_000]) == ("/home/jane/x/y.cu",)
+
+
+def test_a_refusal_that_is_kept_can_be_collected() -> None:
+    """A view in use inside a garbage cycle of error and frames would crash CPython 3.11."""
+    table = read_elf(CUBIN, "x").section(".symtab")
+    assert table is not None
+    data = bytearray(CUBIN)
+    struct.pack_into("<I", data, table.offset + 24, 0xFFFFFFF)
+
+    def refuse() -> InputError:
+        with pytest.raises(InputError) as caught:
+            read_cubin(bytes(data), "x")
+        return caught.value  # the frame holds the error, whose traceback holds the frame
+
+    for _ in range(100):
+        assert "0xfffffff" in str(refuse())
+    gc.collect()
