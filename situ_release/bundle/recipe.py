@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from situ_release import resources, toml
+from situ_release.bundle.publication_policy import PublicationPolicy
 from situ_release.bundle.smoke_policy import SmokePolicy, SmokeTier
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, UsageError
@@ -262,6 +263,7 @@ class Recipe(_Closed):
     licenses: list[LicenseText]
     declared: Declared
     smoke: SmokePolicy
+    publication: PublicationPolicy
     advisories: list[Advisory] = []
 
     @model_validator(mode="after")
