@@ -18,6 +18,7 @@ from situ_release.checks import (
     recipe,
     runner,
     runner_contents,
+    sbom,
 )
 from situ_release.checks.catalog import catalog
 from situ_release.checks.context import Context
@@ -53,6 +54,7 @@ CHECKS = (
     Check("wheel.tags", naming.tags),
     Check("wheel.metadata", naming.metadata),
     Check("wheel.size", archive.size),
+    Check("wheel.sbom", sbom.bill),
     Check("manifest.schema", manifest.schema),
     Check("manifest.files", manifest.files),
     Check("manifest.digests", manifest.digests),

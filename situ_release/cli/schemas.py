@@ -25,11 +25,14 @@ def all_schemas() -> dict[str, dict[str, Any]]:
 
 def document_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the documents that situ-release reads and writes."""
+    from pydantic import TypeAdapter
+
     from situ_release.bundle.evidence import Evidence
     from situ_release.bundle.lock import Lock
     from situ_release.bundle.manifest import Manifest
     from situ_release.bundle.recipe import Recipe
     from situ_release.bundle.tactics import TacticRules
+    from situ_release.report.model import Document
     from situ_release.sources.marker import RecoveredMarker
 
     models: dict[str, type[BaseModel]] = {
@@ -40,10 +43,9 @@ def document_schemas() -> dict[str, dict[str, Any]]:
         "tactic-rules": TacticRules,
         "evidence": Evidence,
     }
-    return {
-        name: {"$schema": DIALECT} | model.model_json_schema(by_alias=True)
-        for name, model in models.items()
-    }
+    schemas = {name: model.model_json_schema(by_alias=True) for name, model in models.items()}
+    schemas["provenance"] = _closed(TypeAdapter(Document).json_schema())
+    return {name: {"$schema": DIALECT} | schema for name, schema in schemas.items()}
 
 
 def command_schemas() -> dict[str, dict[str, Any]]:
@@ -54,6 +56,7 @@ def command_schemas() -> dict[str, dict[str, Any]]:
     from situ_release.cli.output.gpu_smoke import SmokeOutput
     from situ_release.cli.output.inspect import InspectOutput
     from situ_release.cli.output.recover import RecoverOutput
+    from situ_release.cli.output.report import ReportOutput
     from situ_release.cli.output.stage_assets import ExplainOutput, StageOutput
     from situ_release.cli.output.verify import VerifyOutput
 
@@ -65,6 +68,7 @@ def command_schemas() -> dict[str, dict[str, Any]]:
         "verify": (VerifyOutput,),
         "coverage": (CoverageOutput,),
         "gpu-smoke": (SmokeOutput,),
+        "report": (ReportOutput,),
         "inspect": (InspectOutput,),
         "diff": (DiffOutput,),
         "situ-release": (),  # a command line that names no command
@@ -78,6 +82,15 @@ def schema(name: str) -> dict[str, Any]:
 
     document: dict[str, Any] = load(resources.DATA / "schemas" / f"{name}.schema.json")
     return document
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of records with all of their keys demanded and no others allowed."""
+    for part in (schema, *schema.get("$defs", {}).values()):
+        if "properties" in part:
+            part["required"] = list(part["properties"])
+            part["additionalProperties"] = False
+    return schema
 
 
 def _command_schema(command: str, records: tuple[type, ...]) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from situ_release.report.model import (
 )
 from situ_release.report.render import BLANK, value_text
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&=-])")
-_AT_START = re.compile(r"^(\d+)([.)])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&])")
+# What makes a list, a heading or a rule, at the beginning of a line alone.
+_AT_START = re.compile(r"^(\d*)([.)#+=-])(?=[\s=#-]|$)")
 _RUNS = re.compile("`+")
 
 

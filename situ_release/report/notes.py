@@ -67,10 +67,11 @@ def _changes(subject: Subject) -> Iterator[str]:
 def _why_it_matters(difference: Difference) -> str:
     binaries = difference.binaries
     if binaries.all_same:
+        around = " Python code around them differs." if difference.python else ""
         return (
-            "What runs on the GPU and on the host is the same, byte for byte: results, speed and "
-            "known issues of the runner and the kernels are those of the release before, and what "
-            "was validated or reported there holds here."
+            "The runner and the kernels are the same, byte for byte: their results, speed and "
+            "known issues are those of the release before, and what was validated or reported of "
+            f"them there holds here.{around}"
         )
     changed = binaries.changed
     if not (binaries.added or binaries.removed) and all(

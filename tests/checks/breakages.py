@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,9 @@ from tests.checks.bundle import (
     KERNELS,
     METADATA,
     PACKAGE,
+    SBOM,
     W4A8,
+    add_sbom,
     compiled_with,
     cubin_member,
     recipe_text,
@@ -91,6 +94,39 @@ def replace_in(member: str, old: bytes, new: bytes) -> Edit:
 
 def manifest(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     return {"edit": edit_manifest(change)}
+
+
+def in_sbom(**changes: Any) -> dict[str, Any]:
+    """Change top-level keys of the bill of materials; a function gets the old value."""
+
+    def edit(files: Files) -> None:
+        add_sbom(files)
+        document = json.loads(files[SBOM])
+        for key, value in changes.items():
+            document[key] = value(document[key]) if callable(value) else value
+        files[SBOM] = json.dumps(document).encode()
+
+    return {"edit": edit}
+
+
+def licensed(expression: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Components with another licence for the runner."""
+
+    def change(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for component in components:
+            if component["bom-ref"] == "runner":
+                component["licenses"] = [{"expression": expression}]
+        return components
+
+    return change
+
+
+def without_sbom(files: Files) -> None:
+    """Take the bill of materials out, and its row in RECORD."""
+    del files[SBOM]
+    record = files[f"{DIST_INFO}/RECORD"].decode().splitlines(keepends=True)
+    rows = [row for row in record if not row.startswith(SBOM)]
+    files[f"{DIST_INFO}/RECORD"] = "".join(rows).encode()
 
 
 def in_recipe(old: str, new: str) -> dict[str, Any]:
@@ -212,6 +248,24 @@ BREAKAGES = [
         in_recipe("size_limit_bytes = 104857600", "size_limit_bytes = 1000"),
         others=OTHER_RECIPE,
     ),
+    Breakage("wheel.sbom", "missing", SBOM, {"tamper": without_sbom}),
+    Breakage(
+        "wheel.sbom",
+        "a library's beside it",
+        f"{DIST_INFO}/sboms/auditwheel.cdx.json",
+        {"edit": put(f"{DIST_INFO}/sboms/auditwheel.cdx.json", b"{}")},
+    ),
+    Breakage("wheel.sbom", "no JSON", SBOM, {"edit": put(SBOM, b"<bom/>")}),
+    Breakage("wheel.sbom", "of another manifest", SBOM, in_sbom(serialNumber="urn:uuid:0")),
+    Breakage("wheel.sbom", "without components", SBOM, in_sbom(components=[])),
+    Breakage("wheel.sbom", "of odd types", SBOM, in_sbom(components=[{"hashes": 1}], metadata=[])),
+    Breakage(
+        "wheel.sbom",
+        "another licence declared",
+        SBOM,
+        in_sbom(components=licensed("GPL-3.0-only")),
+        status="warn",
+    ),
     Breakage(
         "manifest.schema",
         "unknown key",
@@ -224,6 +278,7 @@ BREAKAGES = [
             "runner.format": "skip",
             **{name: status for name, status in NO_RUNNER.items() if status == "skip"},
             "wheel.metadata": "skip",
+            "wheel.sbom": "skip",
             "provenance.recovered": "skip",
             "provenance.snapshot": "skip",
         },

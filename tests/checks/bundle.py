@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from situ_release.bundle.lock import dump_lock, lock_of
 from situ_release.bundle.manifest import read_manifest
+from situ_release.bundle.recipe import Recipe, load_recipe
+from situ_release.bundle.sbom import sbom
 from situ_release.checks.model import CheckResult, VerifyReport
 from situ_release.checks.verify import verify_wheel
 from situ_release.digests import sha256_bytes
+from situ_release.errors import InputError
 from tests.synth.elf import make_cubin, make_fatbin
 from tests.synth.wheel import (
     DIST_INFO,
@@ -32,6 +38,7 @@ from tests.synth.wheel import (
 
 PACKAGE = MANIFEST.split("/", 1)[0]
 METADATA = f"{DIST_INFO}/METADATA"
+SBOM = f"{DIST_INFO}/sboms/tokenspeed-situ.cdx.json"
 EXPRESSION = "MIT AND Apache-2.0 AND LicenseRef-Proprietary"
 FATBIN = make_fatbin(make_cubin("bmm_routing_sm103a"))
 """Device code for the recipe's one target, as the runner embeds it."""
@@ -84,6 +91,22 @@ def sound(files: Files) -> None:
     edit_manifest(settle)(files)
 
 
+def add_sbom(files: Files) -> None:
+    """The edit that gives a wheel its bill of materials, unless it has one or cannot have one."""
+    if SBOM in files or MANIFEST not in files:
+        return
+    with suppress(InputError):
+        manifest = read_manifest(files[MANIFEST], MANIFEST)
+        files[SBOM] = sbom(manifest, files[MANIFEST], sound_recipe())
+
+
+@cache
+def sound_recipe() -> Recipe:
+    """The recipe of the sound bundle."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_recipe(str(write_recipe(Path(folder), lock=False))).recipe
+
+
 def both(first: Edit, second: Edit | None) -> Edit:
     """``first``, then ``second``."""
 
@@ -116,7 +139,9 @@ def sound_wheel(
 ) -> Path:
     """The sound bundle, broken by the given knobs (see ``make_wheel``)."""
     knobs.setdefault("fatbin", FATBIN)
-    return make_wheel(folder, style="ours", edit=both(sound, edit), tamper=tamper, **knobs)
+    return make_wheel(
+        folder, style="ours", edit=both(both(sound, edit), add_sbom), tamper=tamper, **knobs
+    )
 
 
 def verify(

@@ -11,6 +11,7 @@ from situ_release.cli.commands.gpu_smoke import gpu_smoke
 from situ_release.cli.commands.inspect import inspect
 from situ_release.cli.commands.recover import recover
 from situ_release.cli.commands.repair import repair
+from situ_release.cli.commands.report import report
 from situ_release.cli.commands.stage_assets import stage_assets
 from situ_release.cli.commands.verify import verify
 
@@ -22,6 +23,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "verify": verify,
     "coverage": coverage,
     "gpu-smoke": gpu_smoke,
+    "report": report,
     "inspect": inspect,
     "diff": diff,
 }
