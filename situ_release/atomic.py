@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -45,6 +46,24 @@ def check_replaceable(target: Path) -> None:
         found=found,
         remedy="name another --out, or remove the folder yourself",
     )
+
+
+def check_writable(target: Path) -> None:
+    """Refuse a place where nothing can be written, before any work is done for it.
+
+    Raises:
+        InputError: the nearest folder that exists is none, or cannot be written.
+    """
+    absolute = Path(os.path.abspath(target))
+    nearest = next(parent for parent in absolute.parents if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise InputError.of(
+            "the output cannot be written there",
+            target,
+            expected="a place below a folder that can be written",
+            found=f"{nearest}, {'which cannot' if nearest.is_dir() else 'which is no folder'}",
+            remedy="name another output",
+        )
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Without a reachable index the same runs on a small synthetic bundle that the dem
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -54,6 +55,8 @@ def synthetic_release(folder: Path) -> tuple[Path, Path]:
 
     os.environ.setdefault("SOURCE_DATE_EPOCH", "1785024000")
     inputs = make_inputs(folder, layout="files")
+    # A version of its own, so that nobody takes the wheel for a release.
+    inputs.edit_recipe(lambda text: re.sub(r'(?m)^version = ".*"$', 'version = "0.dev0"', text))
     staged = inputs.stage()
     raw = build_wheel(staged.payload, folder / "raw")
     repaired = repair_wheel(raw.path, folder / "dist", inputs.recipe.recipe)

@@ -140,6 +140,6 @@ def source_date_epoch(environment: Mapping[str, str]) -> int | None:
         "SOURCE_DATE_EPOCH is not usable",
         "environment",
         expected="whole seconds between 315532800 (1980) and 4354819199 (2107)",
-        found=text[:40],
+        found=text[:40] or "an empty value",
         remedy="set it to a commit's time, e.g. from git log -1 --format=%ct",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from situ_release.atomic import check_replaceable, new_directory
+from situ_release.atomic import check_replaceable, check_writable, new_directory
 from situ_release.bundle.agreement import AgreedCubin, agree
 from situ_release.bundle.describe import cubin_path, describe, runner_path
 from situ_release.bundle.licenses import license_files
@@ -93,8 +93,8 @@ def stage(
         UsageError: nothing says when the bundle was made.
     """
     recipe = loaded.recipe
-    if not dry_run:
-        check_replaceable(out)
+    check_replaceable(out)
+    check_writable(out)
     snapshot = open_snapshot(snapshot_root)
     pool = open_pool(pool_root)
     pool.verify_includes()

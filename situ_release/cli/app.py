@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +22,8 @@ GLOBAL_FLAGS = {
     "-v": "verbose",
     "--verbose": "verbose",
     "--debug": "debug",
+    "-q": "quiet",
+    "--quiet": "quiet",
 }
 """Flags that may stand anywhere on the command line."""
 
@@ -44,9 +48,10 @@ def _global_options(
         bool, typer.Option("--json", help="One JSON object on stdout, human text on stderr.")
     ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show more.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show errors only.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Global flags; --json, -v and --debug may also follow the command."""
+    """Global flags; all but --version may also follow the command."""
 
 
 for name, function in COMMANDS.items():
@@ -64,6 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(_COLLECT_AFTER)
     # A terminated run cleans up like an interrupted one.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _open_streams()
     words, flags = _split_flags(sys.argv[1:] if arguments is None else arguments)
     console = Console(**flags)
     command.current = console
@@ -71,11 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.write(f"situ-release {__version__}\n")
         raise SystemExit(0)
     try:
-        code = app(words, standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        command.quiet_exit_on_broken_pipe()
-        code = 0
+        code = app(words or ["--help"], standalone_mode=False)
     except typer.Exit as leave:
         code = leave.exit_code
     except typer.Abort:
@@ -91,15 +93,25 @@ def main(arguments: list[str] | None = None) -> None:
             problem = Problem(
                 what=message.rstrip("."),
                 where=program,
-                expected="the usage that --help shows",
-                found=" ".join(words),
+                expected="usage as --help shows it",
+                found=" ".join(words)[:120],
                 remedy=f"see `{program} --help`",
             )
             command.report_failure(
                 console, name or "situ-release", UsageError.exit_code, (problem,)
             )
         code = UsageError.exit_code
-    raise SystemExit(code or 0)
+    # Without a command the help is shown, and yet nothing was asked for.
+    raise SystemExit(code or (0 if words else UsageError.exit_code))
+
+
+def _open_streams() -> None:
+    """Streams that can be written whatever the caller closed and whatever the locale is."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for good
+        else:
+            getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
 def _split_flags(arguments: list[str]) -> tuple[list[str], dict[str, bool]]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from situ_release.cli.console import Console
-from situ_release.errors import Problem, SituReleaseError
+from situ_release.errors import InputError, Problem, SituReleaseError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
 INTERRUPTED = 130
+PIPE_CLOSED = 141
+"""What a shell says of a program whose reader went away, as with ``| head``."""
 
 current = Console()
 """The console of this process; :func:`situ_release.cli.app.main` sets it from the global flags."""
@@ -74,8 +76,6 @@ def execute(command: str, work: Callable[[Console], Outcome]) -> None:
         problem = Problem("interrupted", command, remedy="nothing was written; run it again")
         report_failure(console, command, INTERRUPTED, (problem,))
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        raise
     except Exception as error:  # noqa: BLE001 - the last resort: a bug has an exit code of its own
         problem = Problem(
             what=f"a bug in situ-release: {type(error).__name__}: {error}",
@@ -84,9 +84,18 @@ def execute(command: str, work: Callable[[Console], Outcome]) -> None:
         )
         report_failure(console, command, BUG, (problem,))
         raise typer.Exit(BUG) from None
-    outcome.show(console)
-    fields = asdict(outcome.output) | _errors(outcome.problems)
-    console.emit(envelope(command, outcome.exit_code) | fields)
+    try:
+        outcome.show(console)
+        fields = asdict(outcome.output) | _errors(outcome.problems)
+        console.emit(envelope(command, outcome.exit_code) | fields)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_stdout()
+        raise typer.Exit(PIPE_CLOSED) from None
+    except OSError as error:
+        _abandon_stdout()
+        console.error(f"standard output: cannot be written: {error.strerror}; free space")
+        raise typer.Exit(InputError.exit_code) from None
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
 
@@ -108,6 +117,6 @@ def report_failure(
     console.emit(failure(command, exit_code, problems))
 
 
-def quiet_exit_on_broken_pipe() -> None:
+def _abandon_stdout() -> None:
     """Point stdout at nothing, so that the interpreter's last flush cannot fail a second time."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

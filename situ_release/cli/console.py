@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
@@ -31,14 +33,21 @@ class Console:
         json_output: print one JSON object on stdout and nothing else there.
         verbose: also show what is usually left out.
         debug: show the traceback of a failure.
+        quiet: show errors only.
     """
 
     def __init__(
-        self, *, json_output: bool = False, verbose: bool = False, debug: bool = False
+        self,
+        *,
+        json_output: bool = False,
+        verbose: bool = False,
+        debug: bool = False,
+        quiet: bool = False,
     ) -> None:
         self.json_output = json_output
         self.verbose = verbose
         self.debug = debug
+        self.quiet = quiet
         self._spinner: Any = None
 
     @property
@@ -55,11 +64,28 @@ class Console:
     def line(self, text: str = "", meaning: str = "") -> None:
         """One line of human text; control characters in it are shown, not sent."""
         text = printable(text)
-        self._human.write((self.style(meaning, text) if meaning else text) + "\n")
+        self._write(self.style(meaning, text) if meaning else text)
 
     def marked(self, meaning: str, mark: str, text: str) -> None:
         """A line that begins with a coloured mark."""
-        self._human.write(f"{self.style(meaning, printable(mark))}{printable(text)}\n")
+        self._write(f"{self.style(meaning, printable(mark))}{printable(text)}")
+
+    def paragraph(self, text: str, indent: int, meaning: str = "") -> None:
+        """Text wrapped to the terminal's width, every line indented; one line anywhere else."""
+        lead = " " * indent
+        width = shutil.get_terminal_size().columns if self._human.isatty() else 1 << 20
+        for line in textwrap.wrap(
+            printable(text),
+            width,
+            initial_indent=lead,
+            subsequent_indent=lead,
+            break_on_hyphens=False,
+        ):
+            self._write(self.style(meaning, line) if meaning else line)
+
+    def _write(self, line: str) -> None:
+        if not self.quiet:
+            self._human.write(f"{line}\n")
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
@@ -108,9 +134,9 @@ class Console:
             )
             return "  ".join(padded).rstrip()
 
-        self._human.write(self.style("head", joined(header)) + "\n")
+        self._write(self.style("head", joined(header)))
         for row in cells:
-            self._human.write(joined(row) + "\n")
+            self._write(joined(row))
 
     def error(self, text: str) -> None:
         """One line on stderr that begins with ``error:``."""

@@ -8,8 +8,12 @@ from pathlib import Path
 
 from situ_release.bundle.coverage import CoverageModel, DeviceCoverage
 from situ_release.bundle.recipe import LoadedRecipe
+from situ_release.errors import UsageError
 from situ_release.sources.runner import Runner
 from situ_release.wheel.bundle import open_bundle
+
+KNOWN_SMS = (75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
+"""SM numbers that CUDA 13 compiles for."""
 
 COMPARED_SMS = (90, 100, 103, 120)
 """Devices that are shown beside the targets: what a bundle would do elsewhere."""
@@ -48,8 +52,18 @@ def cover_wheel(wheel: Path, recipe: str | None, sms: Iterable[int] | None) -> W
         sms: SM numbers; the recipe's targets and :data:`COMPARED_SMS` by default.
 
     Raises:
+        UsageError: an SM number that no device has.
         InputError: no sound bundle wheel, or a kernel name that the grammar does not know.
     """
+    unknown = [sm for sm in sms or () if sm not in KNOWN_SMS]
+    if unknown:
+        raise UsageError.of(
+            "there is no such device",
+            "--sm",
+            expected=f"one of {', '.join(map(str, KNOWN_SMS))}",
+            found=", ".join(map(str, unknown)),
+            remedy="give the SM number: 103 for sm_103",
+        )
     bundle = open_bundle(wheel, recipe)
     model = CoverageModel(bundle.loaded.recipe, bundle.runner.kernel_table)
     targets = bundle.loaded.recipe.target.sms

@@ -28,12 +28,14 @@ def coverage(
     list_tactics: Annotated[
         bool, typer.Option("--list", help="List the tactics of every contract for --tokens.")
     ] = False,
-    tokens: Annotated[int, typer.Option(min=1, help="Token count for --list.")] = 1,
+    tokens: Annotated[
+        Optional[int], typer.Option(min=1, help="Token count of the list. [default: 1]")
+    ] = None,
 ) -> None:
     """Prove that every kernel the runner can select is bundled; only the recipe's SMs decide."""
     execute(
         "coverage",
-        lambda console: _coverage(wheel, recipe, sm, tokens if list_tactics else None),
+        lambda console: _coverage(wheel, recipe, sm, (tokens or 1) if list_tactics else tokens),
     )
 
 
@@ -65,10 +67,14 @@ def _coverage(
     def show(console: Console) -> None:
         names = ", ".join(f"sm_{number}" for number in target)
         console.line(f"{wheel.name}: recipe {covered.loaded.recipe.name}, made for {names}")
-        for name, device in devices.items():
-            _show_device(console, name, device)
+        for name, device in sorted(devices.items(), key=lambda item: not item[1].target):
+            if device.target or sms or console.verbose:
+                _show_device(console, name, device)
+            else:
+                _show_elsewhere(console, name, device)
         for item in lists or []:
             _show_list(console, item)
+        _show_verdict(console, devices)
 
     return Outcome(
         CoverageOutput(
@@ -111,32 +117,49 @@ def _device(device: DeviceCoverage, covered: WheelCoverage) -> DeviceOutput:
 
 def _show_device(console: Console, name: str, device: DeviceOutput) -> None:
     console.line()
-    console.line(
-        f"{name}{' (target)' if device.target else ''}: the runner's own device code "
-        f"({', '.join(device.device_code) or 'none'}) "
-        f"{'runs here' if device.runs else 'does NOT run here, whatever the cubins'}"
-    )
+    console.paragraph(f"{name}{' (target)' if device.target else ''}: {_own_code(device)}", 0)
     console.table(
-        ["contract", "tactics", "passing", "selectable", "by default", "missing"],
+        ["contract", "tactics", "kept", "selectable", "default", "missing"],
         [
             [c.name, c.tactics, c.passing, len(c.selectable), len(c.default), len(c.missing)]
             for c in device.contracts
         ],
     )
-    meaning = "fail" if device.missing and device.target else "note"
     if device.missing:
+        meaning = "fail" if device.target else "note"
         console.marked(meaning, "missing: ", f"{len(device.missing)} selectable kernels")
         for kernel in device.missing if device.target or console.verbose else []:
             console.line(f"  {kernel}")
-    console.marked(
-        "note",
-        "unreachable: ",
-        f"{len(device.unreachable)} bundled cubins ({size_text(device.unreachable_bytes)}) "
-        "can never be selected",
-    )
-    if console.verbose:
-        for kernel in device.unreachable:
-            console.line(f"  {kernel}")
+    weight = size_text(device.unreachable_bytes)
+    text = f"{len(device.unreachable)} bundled cubins ({weight}) can never be selected"
+    console.marked("note", "unreachable: ", text)
+    for kernel in device.unreachable if console.verbose else []:
+        console.line(f"  {kernel}")
+
+
+def _show_elsewhere(console: Console, name: str, device: DeviceOutput) -> None:
+    """A device that the bundle is not made for, in one sentence."""
+    console.line()
+    lacking = f"{len(device.missing)} of {device.selectable} selectable kernels are not bundled"
+    console.paragraph(f"{name}, not a target: {_own_code(device)}; {lacking}", 0)
+
+
+def _own_code(device: DeviceOutput) -> str:
+    code = ", ".join(device.device_code) or "none"
+    verdict = "runs here" if device.runs else "does NOT run here, whatever the cubins"
+    return f"the runner's own device code ({code}) {verdict}"
+
+
+def _show_verdict(console: Console, devices: dict[str, DeviceOutput]) -> None:
+    console.line()
+    for name, device in devices.items():
+        if device.target and device.missing:
+            console.marked("fail", f"{name}: NOT closed", f", {len(device.missing)} missing")
+        elif device.target:
+            text = f", all {device.selectable} selectable kernels are bundled"
+            console.marked("pass", f"{name}: closed", text)
+    if not any(device.target for device in devices.values()):
+        console.line("No target of the recipe was asked for: nothing is decided.")
 
 
 def _show_list(console: Console, item: TacticListOutput) -> None:
@@ -148,4 +171,15 @@ def _show_list(console: Console, item: TacticListOutput) -> None:
     for tile, config in item.tactics:
         by_tile.setdefault(tile, []).append(config)
     for tile, configs in by_tile.items():
-        console.line(f"  tile {tile:>3}: {len(configs)} configs: {' '.join(map(str, configs))}")
+        console.line(f"  tile {tile:>3}: {len(configs)} configs: {_ranges(configs)}")
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Ascending numbers with runs drawn together: ``0-3, 8, 10-11``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from situ_release.atomic import check_writable
 from situ_release.cli.command import Outcome, execute
 from situ_release.cli.console import Console
 from situ_release.errors import UsageError
@@ -101,6 +102,8 @@ def _stage(
     from situ_release.cli.output.common import FileDigest, NamedDigest
     from situ_release.cli.output.stage_assets import FamilyOutput, LockOutput, StageOutput
 
+    if write_lock is not None:
+        check_writable(write_lock)
     staged = stage(
         loaded,
         *sources,
@@ -124,6 +127,10 @@ def _stage(
             [[f.name, f.role, f.expected, f.selected, f.bytes] for f in staged.families],
         )
         console.line(f"{len(manifest.cubins)} cubins, manifest SHA-256 {staged.manifest_sha256}")
+        if staged.lock is not None and not staged.differences:
+            console.line(f"all binaries are the reviewed ones of {lock_path(loaded.path).name}")
+        if write_lock is not None:
+            console.line(f"{'would write' if dry_run else 'wrote'} the lock {write_lock}")
         for warning in staged.warnings:
             console.marked("warn", "warning: ", warning)
 
@@ -157,10 +164,17 @@ def _explain(loaded: LoadedRecipe, kernel: str, pool_root: Path | None) -> Outco
     from situ_release.bundle.selection import explain
     from situ_release.cli.output.common import NamedDigest
     from situ_release.cli.output.stage_assets import ExplainOutput, VerdictOutput
-    from situ_release.sources.kernel_name import FILE_SUFFIX, cubin_filename, kernel_of_filename
+    from situ_release.sources.kernel_name import (
+        FILE_PREFIX,
+        FILE_SUFFIX,
+        cubin_filename,
+        kernel_of_filename,
+    )
     from situ_release.sources.pool import open_pool
 
-    name = kernel_of_filename(kernel) if kernel.endswith(FILE_SUFFIX) else kernel
+    # The file's name, with or without its suffix, names the kernel too.
+    is_file = kernel.startswith(FILE_PREFIX) or kernel.endswith(FILE_SUFFIX)
+    name = kernel_of_filename(kernel.removesuffix(FILE_SUFFIX) + FILE_SUFFIX) if is_file else kernel
     verdicts = explain(name, loaded.recipe)
     in_table = None
     if pool_root is not None:
