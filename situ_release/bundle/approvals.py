@@ -8,6 +8,7 @@ names the kind of approval, so that a key can be allowed to decide on some kinds
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,8 +19,8 @@ from situ_release.atomic import new_file
 from situ_release.bundle.manifest import Sha256
 from situ_release.bundle.publication_policy import ApprovalKind
 from situ_release.bundle.recipe import Text, validation_problems
-from situ_release.bundle.ssh_signature import sign
-from situ_release.errors import InputError, UsageError
+from situ_release.bundle.ssh_signature import sign, signature_fault
+from situ_release.errors import InputError, Problem, UsageError
 
 NAMESPACE = "situ-release-approval"
 """Signatures are made for ``situ-release-approval/<kind>``."""
@@ -124,8 +125,7 @@ def make_approval(key: Path, **fields: Any) -> Approval:
     try:
         record = Approval.model_validate(unsigned)
     except ValidationError as error:
-        problems = validation_problems(error, "approve", "approvals")
-        raise UsageError(*problems) from error
+        raise UsageError(*_option_problems(error)) from error
     if record.expires is not None and record.expires < record.date:
         raise UsageError.of(
             "the approval would expire before it was given",
@@ -136,6 +136,26 @@ def make_approval(key: Path, **fields: Any) -> Approval:
         )
     signature = sign(record.statement(), key, record.namespace)
     return Approval.model_validate({**fields, "signature": signature})
+
+
+def check_signature(record: Approval, allowed_signers: Path) -> None:
+    """Whether the record would count for those who know these signers.
+
+    Raises:
+        InputError: it would not, or the file cannot be read.
+        HostError: no ``ssh-keygen``.
+    """
+    fault = signature_fault(
+        record.statement(), record.signature, record.identity, record.namespace, allowed_signers
+    )
+    if fault is not None:
+        raise InputError.of(
+            "the decision would not count",
+            allowed_signers,
+            expected=f"a line that lets {record.identity} sign {record.namespace} with this key",
+            found=fault,
+            remedy="sign with the key of that line, or have the line added",
+        )
 
 
 def add_approval(path: Path, record: Approval) -> Approvals:
@@ -159,6 +179,18 @@ def add_approval(path: Path, record: Approval) -> Approvals:
     with new_file(path) as fresh:
         fresh.write_text(document.dumps(), encoding="utf-8")
     return document
+
+
+def _option_problems(error: ValidationError) -> Iterator[Problem]:
+    for item in error.errors(include_url=False):
+        option = f"--{'.'.join(map(str, item['loc']))}"
+        yield Problem(
+            f"{option} does not fit",
+            option,
+            expected=item["msg"],
+            found=repr(item["input"])[:120],
+            remedy=f"correct {option}; `situ-release approve --help` tells what it takes",
+        )
 
 
 _PLACEHOLDER = "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n"

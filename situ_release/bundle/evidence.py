@@ -6,6 +6,7 @@ same device differ in ``times`` only. Digests are lower-case hexadecimal SHA-256
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -229,6 +230,21 @@ def read_evidence(data: bytes, where: str) -> Evidence:
         return Evidence.model_validate(canonical.loads(data, where))
     except ValidationError as error:
         raise InputError(*validation_problems(error, where, "evidence")) from error
+
+
+def load_evidence(path: Path) -> Evidence:
+    """:func:`read_evidence` for a file; one that cannot be read is an InputError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError.of(
+            "cannot read the evidence",
+            path,
+            expected="a file that gpu-smoke wrote",
+            found=error.strerror or str(error),
+            remedy="check --evidence",
+        ) from error
+    return read_evidence(data, str(path))
 
 
 def terms_sha256(recipe: Recipe) -> str:

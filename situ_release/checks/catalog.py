@@ -16,11 +16,13 @@ class CheckText:
         title: the statement that holds when the check passes.
         causes: what usually makes it fail.
         remedy: what to do where a finding names nothing more particular.
+        who: who must act, likewise.
     """
 
     title: str
     causes: tuple[str, ...]
     remedy: str
+    who: str
 
 
 @cache
@@ -28,7 +30,7 @@ def catalog() -> dict[str, CheckText]:
     """The texts by check id, in report order."""
     _, texts = toml.load(resources.DATA / "checks.toml", "file of check texts")
     return {
-        check_id: CheckText(entry["title"], tuple(entry["causes"]), entry["remedy"])
+        check_id: CheckText(entry["title"], tuple(entry["causes"]), entry["remedy"], entry["who"])
         for check_id, entry in texts.items()
     }
 
@@ -39,5 +41,5 @@ def markdown() -> str:
     for check_id, text in catalog().items():
         lines += [f"## {check_id}", "", f"{text.title}.", "", "Usual causes:", ""]
         lines += [f"- {cause}" for cause in text.causes]
-        lines += ["", f"What to do: {text.remedy}.", ""]
+        lines += ["", f"What to do ({text.who}): {text.remedy}.", ""]
     return "\n".join(lines)

@@ -6,10 +6,12 @@ check never has to ask whether what it needs is there.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from packaging.metadata import Metadata
 
@@ -18,6 +20,7 @@ from situ_release.bundle.lock import Lock, load_lock
 from situ_release.bundle.manifest import MANIFEST_NAME, CubinEntry, Manifest, read_manifest
 from situ_release.bundle.recipe import LoadedRecipe, Recipe, find_recipe
 from situ_release.checks.model import Unchecked
+from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem
 from situ_release.sources.content_kind import describe_content
 from situ_release.sources.cubin import Cubin, read_cubin
@@ -26,6 +29,10 @@ from situ_release.sources.runner import Runner, read_runner
 from situ_release.wheel.archive import MemberContent, WheelArchive
 from situ_release.wheel.contents import package_folder
 from situ_release.wheel.dist_info import dist_info_folder, read_metadata
+
+if TYPE_CHECKING:
+    from situ_release.bundle.approvals import Approvals
+    from situ_release.bundle.evidence import Evidence
 
 Fact = TypeVar("Fact")
 
@@ -48,6 +55,23 @@ class BundledCubin:
     problems: tuple[Problem, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GateInputs:
+    """What was taken down about the wheel beside it.
+
+    Attributes:
+        approvals: the reviewers' decisions, None where no file was given.
+        allowed_signers: identities and keys of those who may decide, None where none was given.
+        evidence: of a smoke run, None where none was given.
+        today: decides whether an approval has expired.
+    """
+
+    approvals: Approvals | None
+    allowed_signers: Path | None
+    evidence: Evidence | None
+    today: dt.date
+
+
 class Context:
     """One wheel under verification.
 
@@ -55,6 +79,7 @@ class Context:
         archive: the examined file.
         contents: gives the scan of every file member, bytes included.
         recipe: the recipe the caller chose, None to find it.
+        gate: what the checks of the gate look at, None where they do not run.
     """
 
     def __init__(
@@ -62,15 +87,29 @@ class Context:
         archive: WheelArchive,
         contents: Callable[[], dict[str, MemberContent]],
         recipe: LoadedRecipe | None = None,
+        gate: GateInputs | None = None,
     ) -> None:
         self.archive = archive
         self._contents = contents
         self._chosen_recipe = recipe
+        self._gate = gate
 
     @property
     def filename(self) -> str:
         """The wheel's file name."""
         return self.archive.path.name
+
+    @property
+    def gate(self) -> GateInputs:
+        """What was taken down beside the wheel."""
+        if self._gate is None:
+            raise LookupError("a check of the gate runs without its inputs")
+        return self._gate
+
+    @cached_property
+    def sha256(self) -> str:
+        """The digest of the whole file, which approvals and evidence are bound to."""
+        return sha256_file(self.archive.path)
 
     # --- members ---------------------------------------------------------------------------
 

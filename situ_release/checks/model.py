@@ -16,6 +16,7 @@ Severity = Literal["note", "warn", "fail"]
 Status = Literal["pass", "warn", "fail", "skip"]
 
 _NONE = "nothing"
+_MAINTAINER = "maintainer"
 
 STATUSES: tuple[Status, ...] = ("pass", "warn", "fail", "skip")
 
@@ -29,19 +30,27 @@ class Finding:
         subject: the archive member, file name or manifest key it is about.
         message: what it is, what was expected and what was found, in one line.
         remedy: what to do about it; "" only for notes.
+        who: who must act; "" only for notes.
     """
 
     severity: Severity
     subject: str
     message: str
     remedy: str = ""
+    who: str = ""
 
 
 def fail(
-    subject: str, what: str, *, expected: str = "", found: str = "", remedy: str = ""
+    subject: str,
+    what: str,
+    *,
+    expected: str = "",
+    found: str = "",
+    remedy: str = "",
+    who: str = "",
 ) -> Finding:
-    """A fault. An empty remedy is filled with the check's own from the catalog."""
-    return Finding("fail", subject, _sentence(what, expected, found), remedy)
+    """A fault. An empty remedy or actor is filled with the check's own from the catalog."""
+    return Finding("fail", subject, _sentence(what, expected, found), remedy, who)
 
 
 def warn(
@@ -67,13 +76,14 @@ def false_claim(subject: str, key: str, claimed: object, found: object) -> Findi
     )
 
 
-def from_problem(problem: Problem) -> Finding:
+def from_problem(problem: Problem, who: str = "") -> Finding:
     """The finding for a problem that a reader of the file raised."""
     return Finding(
         "fail",
         problem.where,
         _sentence(problem.what, problem.expected, problem.found),
         problem.remedy,
+        who,
     )
 
 
@@ -128,6 +138,7 @@ class CheckResult:
                     unchecked.subject,
                     f"not checked: {unchecked.prerequisite} could not read what this check needs",
                     f"settle {unchecked.prerequisite} first, then verify again",
+                    _MAINTAINER,
                 )
             )
         severities = {finding.severity for finding in found}
@@ -159,12 +170,14 @@ class VerifyReport:
         recipe: name of the recipe it was verified against, None when none was found.
         strict: warnings count as faults.
         checks: one result per selected check.
+        for_publication: the checks of the gate are among them.
     """
 
     wheel: WheelFacts
     recipe: str | None
     strict: bool
     checks: tuple[CheckResult, ...]
+    for_publication: bool = False
 
     @property
     def summary(self) -> dict[str, int]:
@@ -176,6 +189,26 @@ class VerifyReport:
         """No fault, nothing left unchecked, and in a strict report no warning."""
         counted = self.summary
         return not (counted["fail"] or counted["skip"] or (self.strict and counted["warn"]))
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words."""
+        if self.for_publication:
+            return "may be published" if self.ok else "may NOT be published"
+        return "ok" if self.ok else "NOT ok"
+
+    @property
+    def open_points(self) -> tuple[tuple[CheckResult, Finding], ...]:
+        """All that keeps the report from being ok, each with its check."""
+        against = {"fail", "warn"} if self.strict else {"fail"}
+        return tuple(
+            (check, finding)
+            for check in self.checks
+            for finding in check.findings
+            if finding.severity in against
+            # What stopped a check short is the last that it says.
+            or (check.status == "skip" and finding is check.findings[-1])
+        )
 
     @property
     def exit_code(self) -> int:

@@ -15,6 +15,7 @@ from situ_release.checks import (
     manifest,
     naming,
     provenance,
+    publication,
     recipe,
     runner,
     runner_contents,
@@ -34,13 +35,15 @@ class Check:
     function: Callable[[Context], Iterable[Finding]]
 
     def run(self, context: Context) -> CheckResult:
-        """Every finding, each with a remedy, and the status that follows from them."""
+        """Every finding, each with a remedy and an actor, and the status that follows from them."""
         findings: list[Finding] = []
         unchecked: Unchecked | None = None
+        text = catalog()[self.id]
         try:
             for finding in self.function(context):
-                if not finding.remedy and finding.severity != "note":
-                    finding = replace(finding, remedy=catalog()[self.id].remedy)
+                if finding.severity != "note":
+                    remedy, who = finding.remedy or text.remedy, finding.who or text.who
+                    finding = replace(finding, remedy=remedy, who=who)
                 findings.append(finding)
         except Unchecked as reason:
             unchecked = reason
@@ -83,20 +86,49 @@ CHECKS = (
     Check("provenance.recovered", provenance.recovered),
     Check("provenance.snapshot", provenance.snapshot),
 )
+"""The checks of every run."""
+
+PUBLICATION_CHECKS = (
+    Check("publication.approvals", publication.approvals),
+    Check("publication.evidence", publication.evidence),
+    Check("publication.index", publication.index),
+)
+"""The gate, after all others; it needs what reviewers and ``gpu-smoke`` took down."""
 
 
-def choose(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Check, ...]:
+def choose(
+    select: Sequence[str] = (), ignore: Sequence[str] = (), *, for_publication: bool = False
+) -> tuple[Check, ...]:
     """The checks to run.
 
     Args:
         select: ids or their beginnings (``cubin``, ``runner.table``); none means all.
         ignore: the same, left out of what ``select`` chose.
+        for_publication: every check and the gate; nothing may be left out then.
 
     Raises:
-        UsageError: an entry fits no id, or nothing is left.
+        UsageError: an entry fits no id, nothing is left, or the gate would lack something.
     """
+    if for_publication:
+        if select or ignore:
+            raise UsageError.of(
+                "a part of the checks says nothing about publication",
+                "--for-publication",
+                expected="neither --select nor --ignore",
+                found=", ".join((*select, *ignore)),
+                remedy="run all checks",
+            )
+        return CHECKS + PUBLICATION_CHECKS
     for option, entries in (("--select", select), ("--ignore", ignore)):
         unknown = [entry for entry in entries if not any(_fits(check, entry) for check in CHECKS)]
+        if any(_fits(check, entry) for check in PUBLICATION_CHECKS for entry in unknown):
+            raise UsageError.of(
+                "the checks of the gate run all together, after all others",
+                f"{option} {','.join(unknown)}",
+                expected="--for-publication",
+                found=", ".join(map(repr, unknown)),
+                remedy="give --for-publication with --approvals, --allowed-signers and --evidence",
+            )
         if unknown:
             raise UsageError.of(
                 "there is no such check",

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from situ_release.checks.model import VerifyReport, WheelFacts
 from situ_release.digests import sha256_file
 from situ_release.wheel.archive import examine_wheel
+
+if TYPE_CHECKING:
+    from situ_release.checks.context import GateInputs
 
 
 def verify_wheel(
@@ -18,6 +22,7 @@ def verify_wheel(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     strict: bool = False,
+    gate: GateInputs | None = None,
 ) -> VerifyReport:
     """Run the checks on a wheel; what is wrong with it is data, not an error.
 
@@ -28,10 +33,12 @@ def verify_wheel(
         select: ids or beginnings of ids; none means all.
         ignore: ids or beginnings of ids to leave out.
         strict: warnings count as faults.
+        gate: what was taken down beside the wheel; then the checks of the gate run, too.
 
     Raises:
-        InputError: the file is missing or cannot be read, or the given recipe is malformed.
+        InputError: the file is missing or cannot be read, or another input is malformed.
         UsageError: an unknown check or recipe.
+        HostError: signatures must be checked and this host cannot.
     """
     archive = examine_wheel(path)
     with ThreadPoolExecutor(1) as reader:
@@ -42,8 +49,9 @@ def verify_wheel(
         from situ_release.checks.context import Context
         from situ_release.checks.registry import choose
 
-        checks = choose(select, ignore)
-        context = Context(archive, contents.result, load_recipe(recipe) if recipe else None)
+        checks = choose(select, ignore, for_publication=gate is not None)
+        chosen = load_recipe(recipe) if recipe else None
+        context = Context(archive, contents.result, chosen, gate)
         results = tuple(check.run(context) for check in checks)
         found = context.loaded_recipe_or_problems
         return VerifyReport(
@@ -51,4 +59,5 @@ def verify_wheel(
             recipe=None if isinstance(found, tuple) else found.recipe.name,
             strict=strict,
             checks=results,
+            for_publication=gate is not None,
         )

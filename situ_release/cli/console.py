@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
+from situ_release.cli.github import inert, inert_json
 from situ_release.text import printable
 
 STYLES = {
@@ -63,19 +64,19 @@ class Console:
 
     def line(self, text: str = "", meaning: str = "") -> None:
         """One line of human text; control characters in it are shown, not sent."""
-        text = printable(text)
+        text = _shown(text)
         self._write(self.style(meaning, text) if meaning else text)
 
     def marked(self, meaning: str, mark: str, text: str) -> None:
         """A line that begins with a coloured mark."""
-        self._write(f"{self.style(meaning, printable(mark))}{printable(text)}")
+        self._write(f"{self.style(meaning, _shown(mark))}{_shown(text)}")
 
     def paragraph(self, text: str, indent: int, meaning: str = "") -> None:
         """Text wrapped to the terminal's width, every line indented; one line anywhere else."""
         lead = " " * indent
         width = shutil.get_terminal_size().columns if self._human.isatty() else 1 << 20
         for line in textwrap.wrap(
-            printable(text),
+            _shown(text),
             width,
             initial_indent=lead,
             subsequent_indent=lead,
@@ -118,7 +119,7 @@ class Console:
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """Columns padded to their widest cell; numbers are aligned right."""
-        cells = [[printable(_cell(value)) for value in row] for row in rows]
+        cells = [[_shown(_cell(value)) for value in row] for row in rows]
         widths = [len(name) for name in header]
         for row in cells:
             widths = [max(width, len(cell)) for width, cell in zip(widths, row, strict=True)]
@@ -138,19 +139,28 @@ class Console:
         for row in cells:
             self._write(joined(row))
 
+    def command(self, text: str) -> None:
+        """A line for the program that runs this one; everything in it is escaped already."""
+        self._human.write(text + "\n")
+
     def error(self, text: str) -> None:
         """One line on stderr that begins with ``error:``."""
-        sys.stderr.write(f"{self.style('error', 'error:', sys.stderr)} {printable(text)}\n")
+        sys.stderr.write(f"{self.style('error', 'error:', sys.stderr)} {_shown(text)}\n")
 
     def error_detail(self, text: str) -> None:
         """Lines on stderr below an error, such as the end of a tool's output."""
         for line in text.splitlines():
-            sys.stderr.write(f"  | {printable(line)}\n")
+            sys.stderr.write(f"  | {_shown(line)}\n")
 
     def emit(self, document: dict[str, Any]) -> None:
         """The JSON object, when ``--json`` asked for it."""
         if self.json_output:
-            sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+            text = json.dumps(document, indent=2, ensure_ascii=False)
+            sys.stdout.write(inert_json(text) + "\n")
+
+
+def _shown(text: str) -> str:
+    return inert(printable(text))
 
 
 def _cell(value: object) -> str:

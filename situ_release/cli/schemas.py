@@ -27,6 +27,7 @@ def document_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the documents that situ-release reads and writes."""
     from pydantic import TypeAdapter
 
+    from situ_release.bundle.approvals import Approvals
     from situ_release.bundle.evidence import Evidence
     from situ_release.bundle.lock import Lock
     from situ_release.bundle.manifest import Manifest
@@ -42,6 +43,7 @@ def document_schemas() -> dict[str, dict[str, Any]]:
         "recovered": RecoveredMarker,
         "tactic-rules": TacticRules,
         "evidence": Evidence,
+        "approvals": Approvals,
     }
     schemas = {name: model.model_json_schema(by_alias=True) for name, model in models.items()}
     schemas["provenance"] = _closed(TypeAdapter(Document).json_schema())
@@ -50,6 +52,7 @@ def document_schemas() -> dict[str, dict[str, Any]]:
 
 def command_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the JSON object that each command prints, failures included."""
+    from situ_release.cli.output.approve import ApproveOutput
     from situ_release.cli.output.build import BuildOutput
     from situ_release.cli.output.coverage import CoverageOutput
     from situ_release.cli.output.diff import DiffOutput
@@ -69,6 +72,7 @@ def command_schemas() -> dict[str, dict[str, Any]]:
         "coverage": (CoverageOutput,),
         "gpu-smoke": (SmokeOutput,),
         "report": (ReportOutput,),
+        "approve": (ApproveOutput,),
         "inspect": (InspectOutput,),
         "diff": (DiffOutput,),
         "situ-release": (),  # a command line that names no command

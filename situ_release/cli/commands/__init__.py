@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from situ_release.cli.commands.approve import approve
 from situ_release.cli.commands.build import build
 from situ_release.cli.commands.coverage import coverage
 from situ_release.cli.commands.diff import diff
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "coverage": coverage,
     "gpu-smoke": gpu_smoke,
     "report": report,
+    "approve": approve,
     "inspect": inspect,
     "diff": diff,
 }
