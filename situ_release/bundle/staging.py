@@ -7,7 +7,9 @@ from pathlib import Path
 
 from situ_release.atomic import check_replaceable, check_writable, new_directory
 from situ_release.bundle.agreement import AgreedCubin, agree
+from situ_release.bundle.binaries import binaries_sha256, device_code
 from situ_release.bundle.describe import cubin_path, describe, runner_path
+from situ_release.bundle.evidence import load_evidence
 from situ_release.bundle.licenses import license_files
 from situ_release.bundle.lock import Lock, LockDifference, compare, load_lock, lock_path
 from situ_release.bundle.manifest import MANIFEST_NAME, Manifest
@@ -17,11 +19,13 @@ from situ_release.bundle.recipe import LoadedRecipe, Recipe
 from situ_release.bundle.sbom import sbom
 from situ_release.bundle.selection import Selection, select
 from situ_release.bundle.template import render_template, template_values
+from situ_release.bundle.validation import binaries_gaps
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.resources import payload_templates
 from situ_release.sources.kernel_options import check_options
 from situ_release.sources.pool import Pool, open_pool
+from situ_release.sources.runner import Runner
 from situ_release.sources.snapshot import Snapshot, open_snapshot
 
 MADE_BY = "stage-assets"
@@ -74,6 +78,7 @@ def stage(
     locked: bool = False,
     check_pool: bool = False,
     dry_run: bool = False,
+    evidence: Path | None = None,
 ) -> StagedPayload:
     """Read the sources, prove that they agree, and write the payload project in one move.
 
@@ -87,9 +92,11 @@ def stage(
         locked: refuse binaries that are not the reviewed ones.
         check_pool: also hash the pool's files that are not selected.
         dry_run: do everything but write.
+        evidence: of a run of these binaries on a GPU, which makes them count as validated.
 
     Raises:
-        InputError: a source is missing, malformed, or contradicts another.
+        InputError: a source is missing, malformed, or contradicts another; the evidence does not
+            show that these binaries passed.
         UsageError: nothing says when the bundle was made.
     """
     recipe = loaded.recipe
@@ -125,6 +132,10 @@ def stage(
         pool,
         provenance,
     )
+    carried = False
+    if evidence is not None:
+        carried = _check_evidence(evidence, recipe, manifest, runner, cubins)
+        manifest = manifest.model_copy(update={"gpu_validated": True})
     text = manifest.canonical().encode()
     licenses = license_files(recipe, snapshot)
     if not dry_run:
@@ -148,7 +159,9 @@ def stage(
         families=_family_counts(recipe, cubins),
         lock=lock,
         differences=differences,
-        warnings=tuple(_warnings(recipe, selection, snapshot, manifest, lock, differences)),
+        warnings=tuple(
+            _warnings(recipe, selection, snapshot, manifest, lock, differences, carried=carried)
+        ),
     )
 
 
@@ -159,6 +172,24 @@ def _check_options(selection: Selection, pool: Pool) -> None:
         entry = pool.header.by_name[kernel.name]
         problems.extend(check_options(entry, kernel.fields, pool.header.place(entry)))
     raise_all(InputError, problems)
+
+
+def _check_evidence(
+    path: Path,
+    recipe: Recipe,
+    manifest: Manifest,
+    runner: Runner,
+    cubins: tuple[AgreedCubin, ...],
+) -> bool:
+    """Whether the evidence is of other files with the same device code, not of these very ones."""
+    found = load_evidence(path)
+    digests = {
+        entry.path: agreed.cubin.device_code_sha256
+        for entry, agreed in zip(manifest.cubins, cubins, strict=True)
+    }
+    binaries, code = binaries_sha256(manifest), device_code(digests, runner.device_modules)
+    raise_all(InputError, binaries_gaps(found, recipe, binaries, code))
+    return found.wheel.binaries_sha256 != binaries
 
 
 def _lock_differences(
@@ -212,6 +243,8 @@ def _warnings(
     manifest: Manifest,
     lock: Lock | None,
     differences: tuple[LockDifference, ...],
+    *,
+    carried: bool,
 ) -> list[str]:
     warnings = [f"not selected: {problem}" for problem in selection.unknown_names]
     if manifest.recovered_from is not None:
@@ -229,6 +262,13 @@ def _warnings(
         warnings.append(
             f"the snapshot is on branch {snapshot.branch}, the recipe declares {declared}"
         )
+    if carried:
+        warnings.append(
+            "the evidence is of other files with the same device code: the runner's host code that "
+            "is staged here did not run"
+        )
+    if manifest.gpu_validated:
+        warnings.append("gpu_validated is set: see that no limitation of the recipe denies it")
     if lock is None:
         warnings.append("the recipe has no lock: nobody has reviewed these binaries")
     elif differences:

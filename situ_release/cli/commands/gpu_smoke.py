@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from situ_release.atomic import new_file
+from situ_release.atomic import check_writable, new_file
 from situ_release.cli.command import Outcome, execute
 from situ_release.cli.console import Console
 
@@ -51,6 +51,9 @@ def gpu_smoke(
         from situ_release.wheel.bundle import open_bundle
 
         loaded = open_bundle(wheel, recipe).loaded
+        for output in (evidence, junit):
+            if output is not None:
+                check_writable(output)
         tiers = tier or DEFAULT_TIERS
         progress = SmokeProgress(console, [name for name in TIER_NAMES if name in tiers])
         with console.live(progress.table):

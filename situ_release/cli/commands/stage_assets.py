@@ -44,6 +44,10 @@ def stage_assets(
     check_pool: Annotated[
         bool, typer.Option("--check-pool", help="Also hash the pool's files that are not selected.")
     ] = False,
+    evidence: Annotated[
+        Optional[Path],
+        typer.Option(help="Evidence of a run of these binaries: they count as validated on a GPU."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, write nothing.")
     ] = False,
@@ -79,6 +83,7 @@ def stage_assets(
             locked=locked,
             check_pool=check_pool,
             dry_run=dry_run,
+            evidence=evidence,
             write_lock=write_lock,
         )
 
@@ -94,6 +99,7 @@ def _stage(
     locked: bool,
     check_pool: bool,
     dry_run: bool,
+    evidence: Path | None,
     write_lock: Path | None,
 ) -> Outcome:
     from situ_release.bundle.lock import lock_path, write_lock_file
@@ -112,6 +118,7 @@ def _stage(
         locked=locked,
         check_pool=check_pool,
         dry_run=dry_run,
+        evidence=evidence,
     )
     manifest = staged.manifest
     if write_lock is not None and not dry_run:
@@ -142,6 +149,7 @@ def _stage(
             dry_run=dry_run,
             package_version=manifest.package_version,
             generated_at=manifest.generated_at,
+            gpu_validated=manifest.gpu_validated,
             manifest=FileDigest(str(staged.manifest_path), staged.manifest_sha256),
             families=[
                 FamilyOutput(f.name, f.role, f.expected, f.selected, f.bytes)

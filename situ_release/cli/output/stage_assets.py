@@ -36,6 +36,7 @@ class StageOutput:
     dry_run: bool
     package_version: str
     generated_at: str
+    gpu_validated: bool
     manifest: FileDigest
     families: list[FamilyOutput]
     cubin_count: int
