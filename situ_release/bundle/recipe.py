@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -37,7 +37,7 @@ DEFAULT_RECIPE = "kimi-k3-situ"
 def _is_version(text: str) -> str:
     try:
         Version(text)
-    except InvalidVersion as error:
+    except ValueError as error:
         raise ValueError(f"{text!r} is not a PEP 440 version") from error
     return text
 
@@ -390,7 +390,7 @@ def checked_version(text: str) -> str:
     """
     try:
         return str(Version(text))
-    except InvalidVersion as error:
+    except ValueError as error:
         raise UsageError.of(
             "not a PEP 440 version",
             "--package-version",

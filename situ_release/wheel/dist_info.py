@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,12 @@ DIST_INFO = ".dist-info"
 
 SBOMS = "sboms/"
 """Where bills of materials lie in the dist-info folder (PEP 770)."""
+
+MAX_FIELD_BYTES = 1 << 14
+"""Longer header fields of METADATA are refused: Python takes quadratic time for some."""
+
+_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
+_NEXT_FIELD = re.compile(rb"\n(?![ \t])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +130,27 @@ def read_metadata(data: bytes, where: str) -> Metadata:
     # It brings the email package along, which takes longer to import than a wheel to read.
     from packaging.metadata import ExceptionGroup, Metadata
 
+    headers = _BLANK_LINE.split(data, maxsplit=1)[0]
+    if any(len(field) > MAX_FIELD_BYTES for field in _NEXT_FIELD.split(headers)):
+        found = f"a header field of more than {MAX_FIELD_BYTES:,} bytes"
+        raise InputError(_not_metadata(where, found))
     try:
         return Metadata.from_email(data, validate=True)
     except ExceptionGroup as group:
-        problems = [
-            Problem(
-                "METADATA is not valid",
-                where,
-                expected="core metadata as the packaging specifications have it",
-                found=" ".join(str(error).split()),
-                remedy="correct the field in the payload's pyproject.toml and build again",
-            )
-            for error in group.exceptions
-        ]
+        problems = [_not_metadata(where, str(error)) for error in group.exceptions]
         raise InputError(*problems) from group
+    except ValueError as error:  # a version with a number that is too long for Python
+        raise InputError(_not_metadata(where, str(error))) from error
+
+
+def _not_metadata(where: str, found: str) -> Problem:
+    return Problem(
+        "METADATA is not valid",
+        where,
+        expected="core metadata as the packaging specifications have it",
+        found=" ".join(found.split()),
+        remedy="correct the field in the payload's pyproject.toml and build again",
+    )
 
 
 def read_wheel_headers(data: bytes, where: str) -> WheelHeaders:

@@ -110,7 +110,7 @@ def _member_faults(infos: Sequence[zipfile.ZipInfo], limit: int) -> Iterator[Pro
             yield fault("the member is a symbolic link", name, "a regular file", "a link")
         elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             yield fault("the member is a special file", name, "a regular file", oct(kind))
-        if info.is_dir() and info.file_size:
+        if name.endswith("/") and info.file_size:
             yield fault("a folder entry has content", name, "0 bytes", f"{info.file_size} bytes")
     total = sum(info.file_size for info in infos)
     if total > limit:

@@ -157,6 +157,7 @@ def test_one_changed_bit_anywhere(tmp_path: Path) -> None:
         ("a/../../x", "a .. component"),
         ("a\\x", "a backslash"),
         ("a//x", "an empty or . component"),
+        ("", "an empty or . component"),
         ("./x", "an empty or . component"),
         ("a/x\ny", "an unprintable character"),
     ],

@@ -73,6 +73,8 @@ def test_metadata() -> None:
         METADATA + b"Requires-Dist: ,,,\n",
         METADATA + b"Requires-Python: nonsense\n",
         METADATA + b"Unknown-Field: 1\n",
+        b"Metadata-Version: 2.4\nName: a\nVersion: " + b"9" * 5000 + b"\n",
+        METADATA + b"Description-Content-Type: text/markdown" + b'{"a":' * 100_000 + b"\n",
     ],
 )
 def test_invalid_metadata(data: bytes) -> None:
