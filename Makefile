@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint types unit bench schemas lowest clean
+.PHONY: help demo test lint types unit bench fuzz schemas lowest clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -30,6 +30,9 @@ unit: $(STAMP)
 
 bench: $(STAMP)  ## times and memory, as ratios against plain tools in the same run
 	$(BIN)/python -m tests.bench
+
+fuzz: $(STAMP)  ## mutated inputs for every reader, for a minute; FUZZ="300 7" sets seconds and seed
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 schemas: $(STAMP)  ## regenerate the JSON Schemas that ship with the package
 	$(BIN)/python -m tests.regenerate
