@@ -3,8 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CONF := build/conformance
+# The day the bundle's sources were last changed; its snapshot is a copy and tells no time.
+CONF_EPOCH := 1796057000
 
-.PHONY: help demo test lint types unit bench fuzz schemas lowest clean
+.PHONY: help demo test lint types unit conformance bench fuzz schemas lowest clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -27,6 +30,16 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+conformance: $(STAMP)  ## compile the conformance bundle (nvcc 13) and make its wheel in build/conformance
+	$(BIN)/situ-release build-runner --out $(CONF)/inputs
+	SOURCE_DATE_EPOCH=$(CONF_EPOCH) $(BIN)/situ-release stage-assets --recipe situ-conformance-sm90 \
+	  --snapshot-root $(CONF)/inputs/snapshot --pool-root $(CONF)/inputs/pool \
+	  --module $(CONF)/inputs/*.so --out $(CONF)/payload
+	$(BIN)/situ-release build --payload $(CONF)/payload --outdir $(CONF)/raw
+	$(BIN)/situ-release repair $(CONF)/raw/*.whl --wheel-dir $(CONF)/dist
+	$(BIN)/situ-release verify $(CONF)/dist/*.whl
+	$(BIN)/situ-release coverage $(CONF)/dist/*.whl
 
 bench: $(STAMP)  ## times and memory, as ratios against plain tools in the same run
 	$(BIN)/python -m tests.bench

@@ -22,7 +22,7 @@ from situ_release.bundle.conformance_kernels import (
 )
 from situ_release.bundle.nvcc import Nvcc, find_nvcc
 from situ_release.digests import sha256_bytes, sha256_file
-from situ_release.errors import HostError
+from situ_release.errors import HostError, UsageError
 from situ_release.sources.checksums import write_checksums
 from situ_release.sources.kernel_name import cubin_filename
 from situ_release.sources.metadata_header import write_header
@@ -66,15 +66,25 @@ def build_conformance(
         recipe: the conformance recipe whose sources are compiled.
 
     Raises:
+        UsageError: the recipe ships without sources.
         HostError: no nvcc, or no headers of apache-tvm-ffi.
         InputError: ``out`` may not be replaced, or the sources are damaged.
         ToolError: nvcc failed.
     """
+    sources = resources.recipes() / recipe
+    if not (sources / "kernels.toml").is_file():
+        raise UsageError.of(
+            "this recipe ships without sources to compile",
+            f"--recipe {recipe}",
+            expected=f"a recipe with a folder of its name beside it, such as {RECIPE}",
+            found="no sources",
+            remedy="give stage-assets the snapshot, pool and module that you have",
+        )
     compiler = find_nvcc(nvcc)
     headers = _tvm_ffi_headers()
     with atomic.new_directory(out, "conformance") as fresh:
         snapshot, pool = fresh / "snapshot", fresh / "pool"
-        shutil.copytree(resources.recipes() / recipe, snapshot)
+        shutil.copytree(sources, snapshot)
         with tempfile.TemporaryDirectory() as scratch:
             work = Path(scratch)
             shutil.copytree(snapshot, work / "sources")

@@ -52,6 +52,7 @@ def document_schemas() -> dict[str, dict[str, Any]]:
 
 def command_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the JSON object that each command prints, failures included."""
+    from situ_release.cli.output.build_runner import BuildRunnerOutput
     from situ_release.cli.output.approve import ApproveOutput
     from situ_release.cli.output.build import BuildOutput
     from situ_release.cli.output.coverage import CoverageOutput
@@ -65,6 +66,7 @@ def command_schemas() -> dict[str, dict[str, Any]]:
 
     records: dict[str, tuple[type, ...]] = {
         "recover": (RecoverOutput,),
+        "build-runner": (BuildRunnerOutput,),
         "stage-assets": (StageOutput, ExplainOutput),
         "build": (BuildOutput,),
         "repair": (BuildOutput,),
@@ -103,7 +105,7 @@ def _command_schema(command: str, records: tuple[type, ...]) -> dict[str, Any]:
         "command": {"const": command},
         "schema": {"const": f"situ-release/{command}/1"},
         "ok": {"type": "boolean"},
-        "exit_code": {"enum": [0, 1, 2, 3, 4, 5, 70, 130]},
+        "exit_code": {"enum": [0, 1, 2, 3, 4, 5, 70, 130, 141]},
     }
     error = {
         "type": "object",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from situ_release.cli.commands.approve import approve
 from situ_release.cli.commands.build import build
+from situ_release.cli.commands.build_runner import build_runner
 from situ_release.cli.commands.coverage import coverage
 from situ_release.cli.commands.diff import diff
 from situ_release.cli.commands.gpu_smoke import gpu_smoke
@@ -18,6 +19,7 @@ from situ_release.cli.commands.verify import verify
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "recover": recover,
+    "build-runner": build_runner,
     "stage-assets": stage_assets,
     "build": build,
     "repair": repair,

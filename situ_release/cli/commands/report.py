@@ -22,6 +22,12 @@ def report(
     evidence: Annotated[
         Optional[Path], typer.Option(help="Evidence that gpu-smoke took down for this wheel.")
     ] = None,
+    approvals: Annotated[
+        Optional[Path], typer.Option(help="What reviewers recorded with approve.")
+    ] = None,
+    allowed_signers: Annotated[
+        Optional[Path], typer.Option(help="Who may decide, as ssh-keygen's ALLOWED SIGNERS.")
+    ] = None,
     previous: Annotated[
         Optional[Path], typer.Option(help="The release before, to say what changed.")
     ] = None,
@@ -33,16 +39,15 @@ def report(
 
     def work(console: Console) -> Outcome:
         from situ_release.atomic import check_replaceable
-        from situ_release.report.approvals import approval_kinds, missing_approvals
+        from situ_release.cli.gate_inputs import gate_inputs
         from situ_release.report.subject import read_subject
         from situ_release.report.write import write_report
 
         check_replaceable(out)
         subject = read_subject(
             wheel,
+            gate=gate_inputs(approvals, allowed_signers, evidence, reproducible=True),
             recipe=recipe,
-            evidence=evidence,
-            approvals=missing_approvals(approval_kinds()),
             previous=previous,
         )
         return _outcome(wheel, subject, write_report(subject, out))
