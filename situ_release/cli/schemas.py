@@ -52,9 +52,9 @@ def document_schemas() -> dict[str, dict[str, Any]]:
 
 def command_schemas() -> dict[str, dict[str, Any]]:
     """Schemas of the JSON object that each command prints, failures included."""
-    from situ_release.cli.output.build_runner import BuildRunnerOutput
     from situ_release.cli.output.approve import ApproveOutput
     from situ_release.cli.output.build import BuildOutput
+    from situ_release.cli.output.build_runner import BuildRunnerOutput
     from situ_release.cli.output.coverage import CoverageOutput
     from situ_release.cli.output.diff import DiffOutput
     from situ_release.cli.output.gpu_smoke import SmokeOutput
