@@ -1,30 +1,37 @@
-"""The decision: what stands against publication, who must act, and what is to be weighed."""
+"""The decision: what stands against publication, who must act, and what is to be weighed.
+
+It is that of ``verify --for-publication``, put into sentences: a fault or a check that could not be
+carried out blocks, a warning is to be weighed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from situ_release.checks.catalog import catalog
 from situ_release.checks.model import CheckResult, Finding
-from situ_release.report.approvals import ApprovalState, actor, approval_text
 from situ_release.report.model import Decision, OpenPoint, Severity, Source
 from situ_release.report.subject import Subject
 
-_TITLE_LENGTH = 110
-_ON_TARGET = "Maintainer, on a target GPU"
+_APPROVALS = "publication.approvals"
+_EACH = (_APPROVALS, "publication.evidence", "publication.index")
+"""Checks whose findings are points by themselves; of any other the check is one point."""
 
-_STATES = {
-    "missing": "is missing",
-    "invalid": "does not hold for this wheel",
-    "rejected": "was refused",
-    "conditional": "was given under conditions",
-    "approved": "is given",
+_TITLE_LENGTH = 110
+
+_SECTIONS = {
+    "export-control": "export",
+    "license": "licenses",
+    "nvidia-redistribution": "licenses",
+    "release-provenance": "origin",
+    "model-owner": "approvals",
+    "publication.evidence": "validation",
 }
 
 
 def decide(subject: Subject) -> Decision:
     """Whether a wheel may be published: every approval given, evidence complete, no fault."""
-    points = (*_approvals(subject), *_evidence(subject), *_findings(subject))
+    points = tuple(_points(subject))
     ordered = tuple(sorted(points, key=lambda point: point.severity != "blocking"))
     blocking = sum(point.severity == "blocking" for point in ordered)
     attention = len(ordered) - blocking
@@ -44,68 +51,44 @@ def decide(subject: Subject) -> Decision:
     return Decision(not blocking, headline, summary, ordered)
 
 
-def _approvals(subject: Subject) -> Iterator[OpenPoint]:
-    for state in subject.approvals:
-        if state.satisfied:
-            continue
-        text = approval_text(state.kind)
-        yield OpenPoint(
-            severity="blocking",
-            title=f"{text.title} {_STATES[state.decision]}",
-            who=text.who,
-            action=_approval_action(state, text.action),
-            section="export"
-            if state.kind == "export-control"
-            else "licenses"
-            if state.kind in ("license", "nvidia-redistribution")
-            else "origin",
-            source=Source("approvals", state.kind),
-        )
-
-
-def _approval_action(state: ApprovalState, action: str) -> str:
-    return f"{state.text}. {action}" if state.text else action
-
-
-def _evidence(subject: Subject) -> Iterator[OpenPoint]:
-    for gap in subject.gaps:
-        yield OpenPoint(
-            severity="blocking",
-            title=_sentence(gap.what)
-            if gap.found == "none"
-            else f"{_sentence(gap.what)}: {gap.found}",
-            who=_ON_TARGET,
-            action=_sentence(gap.remedy),
-            section="validation",
-            source=Source("evidence", "tiers"),
-        )
-
-
-def _findings(subject: Subject) -> Iterator[OpenPoint]:
-    for check in subject.verified.checks:
-        if check.status == "pass":
-            continue
-        severity: Severity = "blocking" if check.status in ("fail", "skip") else "attention"
+def _points(subject: Subject) -> Iterator[OpenPoint]:
+    """The gate's own checks first: approvals and evidence are what most wheels wait for."""
+    checks = sorted(subject.verified.checks, key=lambda check: check.id not in _EACH)
+    for check in checks:
         shown = [finding for finding in check.findings if finding.severity != "note"]
-        yield OpenPoint(
-            severity=severity,
-            title=_finding_title(check, shown),
-            who=actor(check.id),
-            action=_sentence(shown[0].remedy if len(shown) == 1 else catalog()[check.id].remedy),
-            section="findings",
-            source=Source("check", check.id),
-        )
+        if check.id in _EACH:
+            for finding in shown:
+                yield _point(check, finding, "fail" if check.status == "skip" else finding.severity)
+        elif check.status != "pass":
+            yield _point(check, shown[0], check.status, len(shown) - 1)
 
 
-def _finding_title(check: CheckResult, shown: Sequence[Finding]) -> str:
-    """What the check found first, without the figures, and how much more there is."""
+def _point(check: CheckResult, finding: Finding, status: str, more: int = 0) -> OpenPoint:
+    severity: Severity = "attention" if status == "warn" else "blocking"
+    kind = finding.subject if check.id == _APPROVALS else ""
+    remedy = catalog()[check.id].remedy if more else finding.remedy
+    return OpenPoint(
+        severity=severity,
+        title=_title(check, finding, more),
+        who=_sentence(finding.who),
+        action=_sentence(remedy),
+        section=_SECTIONS.get(kind or check.id, "findings"),
+        source=Source("approvals", kind) if kind in _SECTIONS else Source("check", check.id),
+    )
+
+
+def _title(check: CheckResult, finding: Finding, more: int) -> str:
+    """What was found first, without figures that tell more below, and how much more there is."""
     if check.status == "skip":
         title = catalog()[check.id].title
         return f"Could not be checked: {title[0].lower()}{title[1:]}"
-    message = _sentence(shown[0].message.partition(": expected ")[0])
+    what, _, contrast = finding.message.partition(": expected ")
+    _, _, found = contrast.rpartition(", found ")
+    message = _sentence(what)
+    if check.id in _EACH and found not in ("", "none"):
+        message = f"{message}: {found}"
     if len(message) > _TITLE_LENGTH:
         message = f"{message[:_TITLE_LENGTH].rpartition(' ')[0]} …"
-    more = len(shown) - 1
     return f"{message} (and {more} more)" if more else message
 
 

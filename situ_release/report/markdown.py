@@ -24,7 +24,8 @@ from situ_release.report.model import (
 )
 from situ_release.report.render import BLANK, value_text
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&])")
+# An underline within a word is one.
+_SPECIAL = re.compile(r"([\\`*\[\]<>|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 # What makes a list, a heading or a rule, at the beginning of a line alone.
 _AT_START = re.compile(r"^(\d*)([.)#+=-])(?=[\s=#-]|$)")
 _RUNS = re.compile("`+")

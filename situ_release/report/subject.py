@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from situ_release.bundle.approval_state import ApprovalState, approval_states
 from situ_release.bundle.coverage import CoverageModel, DeviceCoverage
-from situ_release.bundle.evidence import Evidence, read_evidence
+from situ_release.bundle.evidence import Evidence
 from situ_release.bundle.families import cubins_by_family
 from situ_release.bundle.manifest import CubinEntry, Manifest
 from situ_release.bundle.recipe import Recipe, load_recipe
 from situ_release.bundle.validation import evidence_gaps
-from situ_release.checks.context import Context
+from situ_release.checks.context import Context, GateInputs
 from situ_release.checks.model import CheckResult, Unchecked, VerifyReport, WheelFacts
 from situ_release.checks.registry import choose
-from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.inspection.diff.compare import Difference, compare_paths
-from situ_release.report.approvals import ApprovalState
 from situ_release.sources.kernel_name import kernel_of_filename
 from situ_release.sources.runner import Runner
 from situ_release.wheel.archive import MemberContent, examine_wheel, in_wheel
@@ -49,17 +47,31 @@ class Subject:
 
     Attributes:
         context: the wheel as the checks read it.
-        verified: the result of every check.
-        evidence: of a smoke run; None without.
-        approvals: every demanded approval as it stands.
+        verified: the result of every check, the gate's among them.
+        gate: approvals and evidence, as far as they were given.
         previous: None where no earlier release was given.
     """
 
     context: Context
     verified: VerifyReport
-    evidence: Evidence | None
-    approvals: tuple[ApprovalState, ...]
+    gate: GateInputs
     previous: Previous | None
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """Evidence of a smoke run; None without."""
+        return self.gate.evidence
+
+    @cached_property
+    def approvals(self) -> tuple[ApprovalState, ...]:
+        """Every demanded approval, and every other decision on this wheel, as it stands."""
+        return approval_states(
+            self.recipe.publication.approvals,
+            self.gate.approvals,
+            self.wheel.sha256,
+            self.gate.allowed_signers,
+            self.gate.today,
+        )
 
     @property
     def wheel(self) -> WheelFacts:
@@ -143,29 +155,28 @@ class Subject:
 def read_subject(
     wheel: Path,
     *,
+    gate: GateInputs,
     recipe: str | None = None,
-    evidence: Path | None = None,
-    approvals: Sequence[ApprovalState] = (),
     previous: Path | None = None,
 ) -> Subject:
     """Read a bundle wheel, run every check, and put beside it what else was given.
 
     Args:
         wheel: the wheel; its binaries may be faulty, which the checks then say.
+        gate: approvals and evidence, as far as there are any.
         recipe: instead of the one that the wheel names.
-        evidence: document of ``gpu-smoke``.
-        approvals: the demanded approvals as they stand.
         previous: an earlier release to compare with.
 
     Raises:
         InputError: no sound wheel with a manifest and a recipe, or another input is malformed.
+        HostError: signatures must be checked and this host cannot.
         UsageError: there is no such recipe, or ``previous`` is no wheel.
     """
     archive = examine_wheel(wheel)
     raise_all(InputError, in_wheel(wheel, archive.faults))
     name = parse_wheel_name(wheel.name)
     scanned: dict[str, MemberContent] = archive.scan(lambda member: True)
-    context = Context(archive, lambda: scanned, load_recipe(recipe) if recipe else None)
+    context = Context(archive, lambda: scanned, load_recipe(recipe) if recipe else None, gate)
     for required in (
         context.dist_info_or_problems,
         context.manifest_or_problems,
@@ -173,14 +184,14 @@ def read_subject(
     ):
         if isinstance(required, tuple):
             raise_all(InputError, in_wheel(wheel, required))
-    results = tuple(check.run(context) for check in choose())
-    facts = WheelFacts(wheel.name, wheel.stat().st_size, sha256_file(wheel))
-    taken = None if evidence is None else read_evidence(_read(evidence), evidence.name)
+    results = tuple(check.run(context) for check in choose(for_publication=True))
+    facts = WheelFacts(wheel.name, wheel.stat().st_size, context.sha256)
     return Subject(
         context=context,
-        verified=VerifyReport(facts, context.recipe.name, strict=False, checks=results),
-        evidence=taken,
-        approvals=tuple(approvals),
+        verified=VerifyReport(
+            facts, context.recipe.name, strict=False, checks=results, for_publication=True
+        ),
+        gate=gate,
         previous=None if previous is None else _compare(previous, wheel, name.distribution),
     )
 
@@ -196,16 +207,3 @@ def _compare(previous: Path, wheel: Path, distribution: str) -> Previous:
             remedy="name an earlier release of the same distribution",
         )
     return Previous(previous.name, str(name.version), compare_paths(previous, wheel))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError.of(
-            "cannot read the evidence",
-            path,
-            expected="a readable file",
-            found=error.strerror or str(error),
-            remedy="check the path",
-        ) from error

@@ -86,6 +86,10 @@ class Browser:
         self._pages: dict[str, Page] = {}
         self._events: list[tuple[str, str]] = []
 
+    def close(self) -> None:
+        os.close(self._to)
+        self._back.close()
+
     def page(self, *, javascript: bool = True) -> Page:
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -180,10 +184,11 @@ def running(program: str) -> Iterator[Browser]:
         )
         os.close(to_child)
         os.close(from_child)
+        browser = Browser(to_browser, from_browser)
         try:
-            yield Browser(to_browser, from_browser)
+            yield browser
         finally:
-            os.close(to_browser)
+            browser.close()
             process.terminate()
             try:
                 process.wait(_LIMIT_S)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from situ_release.bundle.approval_state import ApprovalState, approval_texts
 from situ_release.bundle.families import total_bytes
-from situ_release.report.approvals import ApprovalState, approval_text
 from situ_release.report.model import (
     Block,
     Column,
@@ -74,7 +74,8 @@ def approvals(subject: Subject) -> Section:
     return Section(
         key="approvals",
         title="Approvals",
-        lead="Each is bound to the SHA-256 of this file; any changed byte voids it.",
+        lead="Each is bound to the SHA-256 of this file and signed; any changed byte voids it."
+        + (f" Judged as of {subject.gate.today}." if subject.gate.approvals else ""),
         blocks=(
             Table(
                 key="approvals",
@@ -84,16 +85,18 @@ def approvals(subject: Subject) -> Section:
                     Column("decision", "Decision", "status"),
                     Column("reviewer", "Reviewer"),
                     Column("date", "Date"),
+                    Column("expires", "Until"),
                     Column("reference", "Reference"),
                     Column("text", "Words"),
                 ),
                 rows=tuple(
                     Row(
                         {
-                            "kind": approval_text(state.kind).title,
+                            "kind": _capitalised(approval_texts()[state.kind].title),
                             "decision": state.decision,
                             "reviewer": state.reviewer or _blank(state),
                             "date": state.date or _blank(state),
+                            "expires": state.expires,
                             "reference": state.reference or _blank(state),
                             "text": state.text,
                         },
@@ -106,6 +109,10 @@ def approvals(subject: Subject) -> Section:
             ),
         ),
     )
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _blank(state: ApprovalState) -> str | None:
