@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz [seconds] [seed]``: all targets, each for an equal share of the time.
+"""``python -m tests.fuzz [seconds] [seed]``: all targets, each for its share of the time.
 
 What fails is written to ``build/fuzz/`` and shown with its seed; with the seed a run repeats.
 """
@@ -42,8 +42,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         targets = all_targets(Path(folder))
         limit_memory()
+        shares = sum(target.share for target in targets)
         for target in targets:
-            fuzz(target, options.seconds / len(targets), options.seed)
+            fuzz(target, options.seconds * target.share / shares, options.seed)
 
 
 def fuzz(target: Target, seconds: float, seed: int) -> None:

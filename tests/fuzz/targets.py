@@ -51,12 +51,13 @@ from tests.synth.wheel import (
 
 @dataclass(frozen=True)
 class Target:
-    """A reader, sound inputs to start from, and how they are damaged."""
+    """A reader, sound inputs to start from, how they are damaged, and its share of the time."""
 
     name: str
     read: Callable[[bytes], object]
     seeds: tuple[bytes, ...]
     mutate: Callable[[bytes, Random], bytes] = pieces
+    share: int = 1
 
 
 def all_targets(folder: Path) -> list[Target]:
@@ -106,9 +107,9 @@ def all_targets(folder: Path) -> list[Target]:
         Target("METADATA", lambda data: read_metadata(data, "M"), (metadata,)),
         Target("WHEEL", lambda data: read_wheel_headers(data, "W"), (files[f"{DIST_INFO}/WHEEL"],)),
         Target("wheel's name", _read_wheel_name, (wheel.name.encode(),)),
-        Target("pool", at("pool.zip", _read_pools), (_pool(folder),), members),
-        Target("snapshot", at("snapshot.zip", _read_snapshot), (_snapshot(folder),), members),
-        Target("wheel", at(wheel.name, read_wheel), (wheel.read_bytes(),), members),
+        Target("pool", at("pool.zip", _read_pools), (_pool(folder),), members, 3),
+        Target("snapshot", at("snapshot.zip", _read_snapshot), (_snapshot(folder),), members, 2),
+        Target("wheel", at(wheel.name, read_wheel), (wheel.read_bytes(),), members, 10),
     ]
 
 
