@@ -15,7 +15,7 @@ PACKAGE = ROOT / "situ_release"
 LAYERS = ("sources", "bundle", "wheel", "checks", "smoke", "inspection", "report", "cli")
 """What stands left may not import what stands right of it."""
 
-BESIDE = {("smoke", "checks"), ("report", "inspection")}
+BESIDE = {("smoke", "checks")}
 """Neighbours that know nothing of each other although the order would allow it."""
 
 
