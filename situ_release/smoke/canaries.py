@@ -70,11 +70,8 @@ class GuardedMemory:
         self._device = device
         self._fill = fill
         self._blocks: list[_Block] = []
-
-    @property
-    def bytes(self) -> int:
-        """Size of all allocations, guards left out."""
-        return sum(block.bytes for block in self._blocks)
+        self.placed: list[int] = []
+        """Bytes of each allocation of the runner's, in order."""
 
     def tensor(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A guarded tensor."""
@@ -83,8 +80,9 @@ class GuardedMemory:
 
     def place(self, prototype: DLTensor) -> tuple[int, Callable[[], None]]:
         """Room for an allocation of the runner's (:data:`situ_release.smoke.dlpack.Place`)."""
+        self.placed.append(prototype.bytes)
         name = (
-            f"allocation {len(self._blocks) + 1} of {prototype.bytes} bytes "
+            f"allocation {len(self.placed)} of {prototype.bytes} bytes "
             f"(shape {list(prototype.sizes)}, {prototype.bits} bits)"
         )
         return self._block(name, prototype.bytes).content.data_ptr(), lambda: None

@@ -123,7 +123,6 @@ class GuardedCalls:
         self.session = session
         self._stream = stream or _torch_stream
         self._memory = GuardedMemory(session.device, FILLS[0])
-        self._count = 0
         self._allocator = EnvironmentAllocator(self._place)
         self._allocator.install()
 
@@ -135,7 +134,7 @@ class GuardedCalls:
         Raises:
             FaultError: the package raised.
         """
-        self._memory, self._count = GuardedMemory(self.session.device, fill), 0
+        self._memory = GuardedMemory(self.session.device, fill)
         tokens = inputs.problem.tokens.values
         output = self._memory.tensor("the output", tokens.shape, torch.bfloat16)
         with blame(where, self.session.tvm_ffi), self._stream(self.session):
@@ -143,8 +142,8 @@ class GuardedCalls:
             self.session.synchronize()
         return GuardedRun(
             output.clone(),
-            self._count,
-            self._memory.bytes,
+            len(self._memory.placed),
+            sum(self._memory.placed),
             tuple(map(str, self._memory.damage())),
             self._allocator.lent,
         )
@@ -156,7 +155,6 @@ class GuardedCalls:
         return output if finalize else _deferred(inputs, result)
 
     def _place(self, prototype: DLTensor) -> tuple[int, Callable[[], None]]:
-        self._count += 1
         return self._memory.place(prototype)
 
 

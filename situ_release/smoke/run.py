@@ -28,7 +28,7 @@ class Options:
     Attributes:
         seeds: sets of random inputs in the numerics.
         short: numerics with 1 and 128 tokens only, every kernel at both.
-        device: the torch device that the numeric tiers run on.
+        device: the torch device that the numeric tiers run on, "cuda:0" or "cpu".
         claim_sm: SM number that the rehearsal's device claims to have; None for the recipe's first.
         sysroot: an unpacked newer system whose C library the rehearsal runs on.
     """
@@ -38,6 +38,11 @@ class Options:
     device: str = "cuda:0"
     claim_sm: int | None = None
     sysroot: Path | None = None
+
+    def device_of(self, rank: int) -> str:
+        """The device of one of several processes."""
+        kind, numbered, _ = self.device.partition(":")
+        return f"{kind}:{rank}" if numbered else kind
 
 
 @dataclass(frozen=True, slots=True)

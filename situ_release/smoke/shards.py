@@ -124,7 +124,9 @@ class ShardSums:
         count = len(total)
         self.session.step(f"{contract.name} at {count} tokens: reference")
         expected = moe(problem.tokens, problem.routing, problem.experts)
-        how = "one after another" if self.world == 1 else f"in {self.world} processes, NCCL"
+        how = "one after another"
+        if self.world > 1:
+            how = f"in {self.world} processes, {_backend(self.session)}"
         subject = f"sum of {_kind(contract)} shards, {how}"
         where = f"{contract.name} at {count} tokens, {subject}"
         figures = compare(total, expected, self.tolerance)
@@ -170,11 +172,15 @@ def _join(session: Session, store: str, rank: int, world: int) -> Reduce:
     """Meet the other processes; they have one GPU each."""
     session.step(f"waiting for {world - 1} other processes")
     torch.distributed.init_process_group(
-        "nccl",
+        _backend(session),
         init_method=f"file://{store}",
         rank=rank,
         world_size=world,
         timeout=_COLLECTIVE_LIMIT,
-        device_id=torch.device(session.device),
+        device_id=None if session.device == "cpu" else torch.device(session.device),
     )
     return torch.distributed.all_reduce  # type: ignore[no-any-return]
+
+
+def _backend(session: Session) -> str:
+    return "gloo" if session.device == "cpu" else "nccl"

@@ -78,8 +78,11 @@ int __tvm_ffi_trtllm_fp4_block_scale_moe_private(void *self, const TVMFFIAny *ar
 """
 
 _DRIVER_C = r"""
+#include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int cuInit(unsigned flags) { return INIT; }
 int cuDriverGetVersion(int *version) { *version = DRIVER_CUDA; return 0; }
@@ -88,11 +91,39 @@ int cuDeviceGet(int *device, int index) { *device = index; return 0; }
 int cuDeviceGetName(char *name, int size, int device) { strncpy(name, "Stub GPU", size); return 0; }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = (size_t)141 << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-  *value = attribute == 75 ? 10 : 3;
+  *value = attribute == 75 ? SM / 10 : SM % 10;
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = (void *)1; return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
+
+/* Modules are their images; REFUSES says what goes wrong with one whose name has siTuGlu in it. */
+static int refuses(const char *what, const char *name) {
+  const char *wanted = getenv("STUB_REFUSES");
+  return wanted && !strcmp(wanted, what) && strstr(name, "siTuGlu") && strstr(name, "sm103a");
+}
+int cuModuleLoadData(const void **module, const void *image) {
+  const char *bytes = image;
+  if (memcmp(bytes, "\x7f""ELF", 4)) return 200;
+  *module = image;
+  if (getenv("STUB_REFUSES") && !strcmp(getenv("STUB_REFUSES"), "hang")) for (;;) pause();
+  return 0;
+}
+int cuModuleGetFunction(const char **function, const void *module, const char *name) {
+  if (refuses("crash", name)) raise(SIGBUS);
+  *function = name;
+  return refuses("function", name) ? 500 : 0;
+}
+int cuModuleUnload(const void *module) { return 0; }
+int cuFuncGetAttribute(int *value, int attribute, const char *function) {
+  *value = attribute == 4 ? 168 : 16;
   return 0;
 }
 int cuGetErrorName(int code, const char **name) {
-  *name = code == 100 ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH";
+  *name = code == 100   ? "CUDA_ERROR_NO_DEVICE"
+          : code == 200 ? "CUDA_ERROR_INVALID_IMAGE"
+          : code == 500 ? "CUDA_ERROR_NOT_FOUND"
+                        : "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH";
   return 0;
 }
 """
@@ -173,10 +204,17 @@ def compile_runner(path: Path, *defines: str, options: tuple[str, ...] = ()) -> 
 
 
 def compile_cuda(
-    folder: Path, *, init: int = 0, devices: int = 1, driver_cuda: int = 13000, runtime: bool = True
+    folder: Path,
+    *,
+    init: int = 0,
+    devices: int = 1,
+    driver_cuda: int = 13000,
+    sm: int = 103,
+    runtime: bool = True,
 ) -> Path:
     """Stub driver, NVML and (if wanted) runtime libraries, for a child's LD_LIBRARY_PATH."""
-    knobs = (f"-DINIT={init}", f"-DDEVICES={devices}", f"-DDRIVER_CUDA={driver_cuda}")
+    values = {"INIT": init, "DEVICES": devices, "DRIVER_CUDA": driver_cuda, "SM": sm}
+    knobs = [f"-D{name}={value}" for name, value in values.items()]
     compile_library(folder / "libcuda.so.1", _DRIVER_C, *knobs)
     compile_library(folder / "libnvidia-ml.so.1", _NVML_C)
     if runtime:

@@ -250,4 +250,4 @@ def test_two_processes_share_the_shards() -> None:
     first = sums(FakeRunner(), 0, 2, lambda total: total.add_(others.pop(0)))
     assert first.problems == []
     assert {case["status"] for case in first.named("case")} == {"pass"}
-    assert "in 2 processes, NCCL" in first.named("case")[0]["subject"]
+    assert "in 2 processes, gloo" in first.named("case")[0]["subject"]

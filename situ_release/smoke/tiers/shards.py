@@ -39,7 +39,8 @@ def _processes(run: Run, world: int) -> list[Outcome]:
     ):
         store = str(Path(folder) / "store")
         started = [
-            pool.submit(_process, run, f"cuda:{rank}", rank, world, store) for rank in range(world)
+            pool.submit(_process, run, run.options.device_of(rank), rank, world, store)
+            for rank in range(world)
         ]
         return [future.result() for future in started]
 
