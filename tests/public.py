@@ -1,6 +1,7 @@
 """The public FlashInfer wheels, pinned by SHA-256, and a stand-in for the runner made from them.
 
-The wheel with the cubins has 458 MB. It is fetched only where ``SITU_BIG=1`` says so, and then kept.
+The wheel with the cubins has 458 MB. It is fetched only where ``SITU_BIG=1`` says so, and then
+kept.
 """
 
 from __future__ import annotations

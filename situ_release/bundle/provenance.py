@@ -1,8 +1,8 @@
 """Where a bundle's content comes from, and when: facts of the sources, claims, declared fields.
 
 Claims (what a published wheel's manifest said of the originals) are used only from a marked pool,
-and only where the recovered source cannot tell itself. Declared fields come from the recipe; a claim
-that contradicts one is an error.
+and only where the recovered source cannot tell itself. Declared fields come from the recipe; a
+claim that contradicts one is an error.
 """
 
 from __future__ import annotations
