@@ -185,9 +185,9 @@ def _option_problems(error: ValidationError) -> Iterator[Problem]:
     for item in error.errors(include_url=False):
         option = f"--{'.'.join(map(str, item['loc']))}"
         yield Problem(
-            f"{option} does not fit",
+            "the value does not fit",
             option,
-            expected=item["msg"],
+            expected=item["msg"].removeprefix("Input should be "),
             found=repr(item["input"])[:120],
             remedy=f"correct {option}; `situ-release approve --help` tells what it takes",
         )

@@ -96,7 +96,7 @@ def _result(number: int, check: CheckResult, finding: Finding, uri: str) -> dict
         "ruleId": check.id,
         "ruleIndex": number,
         "level": "error" if stopped else _LEVELS[finding.severity],
-        "message": {"text": _message(text)},
+        "message": {"text": _message(printable(text))},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": {"uri": uri, "index": 0}},
@@ -114,7 +114,6 @@ def _message(text: str) -> str:
 
     Escapes as the standard has them (3.11.5, 3.11.6).
     """
-    shown = printable(text, keep_newlines=True)
     for special in "\\[]":
-        shown = shown.replace(special, f"\\{special}")
-    return shown.replace("{", "{{").replace("}", "}}")
+        text = text.replace(special, f"\\{special}")
+    return text.replace("{", "{{").replace("}", "}}")

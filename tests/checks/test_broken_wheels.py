@@ -70,6 +70,7 @@ def test_messages_read_as_they_were_agreed(
     # What depends on the synthetic binaries, the compressor or installed versions.
     for pattern, mask in (
         (r"[0-9a-f]{64}", "<digest>"),
+        (r"urn:uuid:[0-9a-f-]{36}", "<serial number>"),
         (r"CRC-32 [0-9a-f]{8}, found [0-9a-f]{8}", "CRC-32 <crc>, found <crc>"),
         (r"found [\d,]+ bytes", "found <n> bytes"),
         (r"\([\d,]+ bytes\)", "(<n> bytes)"),

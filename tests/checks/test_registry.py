@@ -3,29 +3,31 @@ from __future__ import annotations
 import pytest
 
 from situ_release.checks.catalog import catalog, markdown
-from situ_release.checks.registry import CHECKS, choose
+from situ_release.checks.registry import CHECKS, PUBLICATION_CHECKS, choose
 from situ_release.errors import UsageError
 
 IDS = [check.id for check in CHECKS]
+ALL = [*IDS, *(check.id for check in PUBLICATION_CHECKS)]
 
 
 def test_ids_are_unique_and_those_of_the_catalog_in_its_order() -> None:
-    assert len(set(IDS)) == len(IDS)
-    assert list(catalog()) == IDS
+    assert len(set(ALL)) == len(ALL)
+    assert list(catalog()) == ALL
 
 
-@pytest.mark.parametrize("check_id", IDS)
+@pytest.mark.parametrize("check_id", ALL)
 def test_every_check_has_texts_for_people(check_id: str) -> None:
     text = catalog()[check_id]
     assert text.title
     assert text.causes
     assert text.remedy
+    assert text.who
     assert not text.title.endswith(".")
 
 
 def test_the_page_of_checks_has_a_paragraph_for_every_check() -> None:
     section = markdown()
-    assert [line[3:] for line in section.splitlines() if line.startswith("## ")] == IDS
+    assert [line[3:] for line in section.splitlines() if line.startswith("## ")] == ALL
 
 
 def test_all_checks_run_unless_some_are_chosen() -> None:

@@ -209,6 +209,71 @@ def verify_unknown_check(tmp: Path) -> Result:
     return situ("verify", _wheel(tmp), "--select", "wheel.colour")
 
 
+@case
+def verify_files_that_nothing_looks_at(tmp: Path) -> Result:
+    return situ("verify", _wheel(tmp), "--approvals", tmp / "approvals.toml")
+
+
+@case
+def verify_a_part_for_publication(tmp: Path) -> Result:
+    return situ("verify", _wheel(tmp), "--for-publication", "--ignore", "runner.leaks")
+
+
+@case
+def verify_the_gate_alone(tmp: Path) -> Result:
+    return situ("verify", _wheel(tmp), "--select", "publication.index")
+
+
+@case
+def verify_missing_approvals(tmp: Path) -> Result:
+    approvals = f"--approvals={tmp / 'approvals.toml'}"
+    return situ("verify", _wheel(tmp), "--for-publication", approvals)
+
+
+@case
+def verify_evidence_is_none(tmp: Path) -> Result:
+    (tmp / "evidence.json").write_text("{}")
+    evidence = f"--evidence={tmp / 'evidence.json'}"
+    return situ("verify", _wheel(tmp), "--for-publication", evidence)
+
+
+# --- approve ----------------------------------------------------------------------------------
+
+
+def _approve(tmp: Path, wheel: Path, **changes: str) -> Result:
+    options = {
+        "kind": "license",
+        "decision": "approved",
+        "text": "Nothing stands against it.",
+        "reference": "CASE-7",
+        "key": str(tmp / "id_none"),
+        "identity": "reviewer@example.org",
+        "approvals": str(tmp / "approvals.toml"),
+    }
+    words = [f"--{name}={value}" for name, value in {**options, **changes}.items()]
+    return situ("approve", wheel, *words)
+
+
+@case
+def approve_missing_wheel(tmp: Path) -> Result:
+    return _approve(tmp, tmp / "absent.whl")
+
+
+@case
+def approve_missing_key(tmp: Path) -> Result:
+    return _approve(tmp, _wheel(tmp))
+
+
+@case
+def approve_unknown_kind(tmp: Path) -> Result:
+    return _approve(tmp, _wheel(tmp), kind="colour")
+
+
+@case
+def approve_expires_too_early(tmp: Path) -> Result:
+    return _approve(tmp, _wheel(tmp), date="2026-08-01", expires="2026-07-31")
+
+
 # --- coverage ---------------------------------------------------------------------------------
 
 
@@ -300,6 +365,7 @@ def test_the_table_is_large_enough() -> None:
         "build",
         "repair",
         "verify",
+        "approve",
         "coverage",
         "smoke",
         "inspect",

@@ -101,6 +101,7 @@ def test_every_problem_is_listed(inputs: MiniInputs) -> None:
         ["repair", "absent.whl"],
         ["coverage", "absent.whl"],
         ["gpu-smoke", "absent.whl"],
+        ["approve", "absent.whl"],
         ["inspect", "absent"],
         ["diff", "absent", "absent"],
         ["no-such-command"],
