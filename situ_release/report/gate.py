@@ -48,7 +48,7 @@ def decide(subject: Subject) -> Decision:
     if attention:
         verb = "matter is" if attention == 1 else "matters are"
         summary += f" {attention} further {verb} to be weighed."
-    return Decision(not blocking, headline, summary, ordered)
+    return Decision(not blocking, headline, summary, Source("check", "all"), ordered)
 
 
 def _points(subject: Subject) -> Iterator[OpenPoint]:

@@ -101,7 +101,7 @@ def _points(title: str, points: Sequence[OpenPoint]) -> Iterator[str]:
 def _section(section: Section) -> Iterator[str]:
     yield f"## {escaped(section.title)}"
     yield ""
-    yield escaped(section.lead)
+    yield f"{escaped(section.lead)} {_source(section.source)}"
     yield ""
     for block in section.blocks:
         yield from _block(block)

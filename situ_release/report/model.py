@@ -145,11 +145,17 @@ Block = Facts | Note | Table | Bars
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A chapter; ``lead`` says in a sentence or two what it comes down to."""
+    """A chapter.
+
+    Attributes:
+        lead: in a sentence or two, what it comes down to.
+        source: what the lead rests on.
+    """
 
     key: str
     title: str
     lead: str
+    source: Source
     blocks: tuple[Block, ...]
 
 
@@ -175,11 +181,16 @@ class OpenPoint:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """May the wheel be published: only when no point blocks."""
+    """May the wheel be published: only when no point blocks.
+
+    Attributes:
+        source: what it rests on: every check, the gate's among them.
+    """
 
     cleared: bool
     headline: str
     summary: str
+    source: Source
     points: tuple[OpenPoint, ...]
 
     @property

@@ -39,6 +39,7 @@ def toolchains(subject: Subject) -> Section:
         key="toolchains",
         title="Toolchains",
         lead=lead,
+        source=Source("check", "cubin.toolchain"),
         blocks=(
             Table(
                 key="toolchains",
@@ -93,7 +94,7 @@ def build_paths(subject: Subject) -> Section:
                 source=Source("check", "runner.leaks"),
             ),
         )
-    return Section("paths", "Embedded build paths", lead, blocks)
+    return Section("paths", "Embedded build paths", lead, Source("check", "runner.leaks"), blocks)
 
 
 def _paths(subject: Subject) -> Iterator[tuple[str, str]]:
@@ -166,6 +167,7 @@ def platform(subject: Subject) -> Section:
         title="What a host needs",
         lead=f"A GPU of {devices}, its driver, the CUDA {manifest.cuda_major} runtime, and a Linux "
         "as new as the tag says. Nothing of these is in the wheel.",
+        source=Source("manifest", "runtime_dependencies, runner"),
         blocks=(Facts(tuple(facts)), *blocks),
     )
 
@@ -241,6 +243,7 @@ def all_binaries(subject: Subject) -> Section:
             if checked
             else "Not all of them have the size and SHA-256 that the manifest states."
         ),
+        source=Source("check", "manifest.digests"),
         blocks=(
             Table(
                 key="binaries",

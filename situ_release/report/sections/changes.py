@@ -22,6 +22,7 @@ def changes(subject: Subject) -> Section:
             "changes",
             "Since the previous release",
             "No previous release was given to compare with.",
+            Source("diff", "none"),
             (),
         )
     difference = previous.difference
@@ -37,6 +38,7 @@ def changes(subject: Subject) -> Section:
         key="changes",
         title="Since the previous release",
         lead=headline(difference),
+        source=source,
         blocks=(
             Facts(
                 (
@@ -136,6 +138,7 @@ def bill(subject: Subject) -> Section:
         key="sbom",
         title="Bill of materials",
         lead=lead,
+        source=Source("check", "wheel.sbom"),
         blocks=(
             Facts(
                 (

@@ -17,6 +17,7 @@ def identity(subject: Subject) -> Section:
         lead=f"{recipe.package.summary}, for {devices} and CUDA {manifest.cuda_major}: {count:,} "
         "precompiled GPU kernels, one compiled runner that chooses among them, and Python code "
         "that checks and calls them.",
+        source=Source("recipe", "package.summary, target"),
         blocks=(
             Facts(
                 (

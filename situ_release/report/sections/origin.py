@@ -27,6 +27,7 @@ def origin(subject: Subject) -> Section:
         title="Where every binary comes from",
         lead="The cubins come out of a pool, the runner was compiled from a source snapshot and "
         "from the pool's metadata. By whom is not recorded.",
+        source=Source("manifest", "snapshot, pool, source_provenance"),
         blocks=tuple(_blocks(subject)),
     )
 

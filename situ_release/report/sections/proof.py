@@ -43,7 +43,9 @@ def validation(subject: Subject) -> Section:
     if evidence is not None:
         blocks += _evidence_blocks(evidence)
     blocks.append(_demands(subject))
-    return Section("validation", "GPU validation", lead, tuple(blocks))
+    return Section(
+        "validation", "GPU validation", lead, Source("check", "publication.evidence"), tuple(blocks)
+    )
 
 
 def _evidence_blocks(evidence: Evidence) -> Iterator[Block]:
@@ -197,7 +199,9 @@ def advisories(subject: Subject) -> Section:
             f"Advisories that concern binaries of this wheel: {count}. Each belongs to a "
             "SHA-256 and so holds for every release that carries the same bytes."
         )
-    return Section("advisories", "Advisories", lead, tuple(blocks))
+    return Section(
+        "advisories", "Advisories", lead, Source("check", "advisories.known"), tuple(blocks)
+    )
 
 
 def _advisory(
@@ -231,6 +235,7 @@ def findings(subject: Subject) -> Section:
         title="Checks and findings",
         lead=f"{len(checks)} checks compared what the wheel claims with what its files say: "
         f"{counts}.",
+        source=Source("check", "all"),
         blocks=(
             Table(
                 key="findings",

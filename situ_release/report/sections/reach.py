@@ -19,6 +19,7 @@ def coverage(subject: Subject) -> Section:
             "coverage",
             "Coverage",
             "Which kernels the runner can select is not known.",
+            Source("check", "coverage.closed"),
             (reason, _picture(subject, frozenset())),
         )
     unreachable = frozenset.intersection(*(frozenset(device.unreachable) for device in devices))
@@ -46,7 +47,7 @@ def coverage(subject: Subject) -> Section:
         )
     if missing:
         blocks.append(_names("missing", "Kernels that are missing", missing, {}))
-    return Section("coverage", "Coverage", lead, tuple(blocks))
+    return Section("coverage", "Coverage", lead, Source("check", "coverage.closed"), tuple(blocks))
 
 
 def _contracts(device: DeviceCoverage) -> Table:

@@ -31,6 +31,7 @@ def licenses(subject: Subject) -> Section:
         title="Licences",
         lead="As people declared them in the recipe; the tool records and compares, it does not "
         "decide. A blank is a field that nobody has stated.",
+        source=Source("recipe", "declared"),
         blocks=tuple(_blocks(subject)),
     )
 
@@ -53,6 +54,7 @@ def export(subject: Subject) -> Section:
         key="export",
         title="Export control",
         lead=lead,
+        source=Source("recipe", "declared.export_control"),
         blocks=(
             Facts(
                 tuple(
@@ -76,6 +78,7 @@ def approvals(subject: Subject) -> Section:
         title="Approvals",
         lead="Each is bound to the SHA-256 of this file and signed; any changed byte voids it."
         + (f" Judged as of {subject.gate.today}." if subject.gate.approvals else ""),
+        source=Source("check", "publication.approvals"),
         blocks=(
             Table(
                 key="approvals",
