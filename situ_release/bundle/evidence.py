@@ -178,7 +178,7 @@ class AdvisoryOutcome(_Closed):
     """
 
     reference: Text
-    tier: SmokeTier
+    tier: Literal["memory"]
     outcome: Literal["reproduced", "not reproduced", "open"]
 
 

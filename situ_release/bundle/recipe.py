@@ -27,7 +27,7 @@ from pydantic import (
 
 from situ_release import resources, toml
 from situ_release.bundle.publication_policy import PublicationPolicy
-from situ_release.bundle.smoke_policy import SmokePolicy, SmokeTier
+from situ_release.bundle.smoke_policy import SmokePolicy
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, UsageError
 
@@ -232,14 +232,15 @@ class Advisory(_Closed):
     """Something known about a binary, by its SHA-256 and so for every release that carries it.
 
     ``status`` says how far it is known: somebody reported it, it was reproduced, or it was refuted.
-    ``settled_by`` is the ``gpu-smoke`` tier that shows which of the two it is.
+    ``settled_by`` is the ``gpu-smoke`` tier that shows which of the two it is: ``memory``, for a
+    write outside of what was allocated.
     """
 
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     status: Literal["reported", "reproduced", "refuted"]
     reference: Text
     text: Text
-    settled_by: SmokeTier | None = None
+    settled_by: Literal["memory"] | None = None
 
 
 class Recipe(_Closed):

@@ -159,21 +159,28 @@ class Run:
         python: Sequence[str] = (sys.executable,),
     ) -> Outcome:
         """Run a task of a tier in a child process and wait for it."""
+        heard: list[Status] = []
 
         def tell(event: Event) -> None:
-            if event["event"] == "step":
-                self.update(tier, event["step"])
+            if event["event"] == "case":
+                heard.append(event["status"])
+            elif event["event"] == "step":
+                self.update(tier, event["step"], heard=heard)
 
         outcome = run_child(task, request, limit_s=limit_s, on_event=tell, python=python)
-        spent = self.seconds.get(tier, 0.0) + outcome.seconds
-        self.seconds[tier] = round(spent, 3)
         if outcome.log_tail:
             self.logs.append(outcome.log_tail)
         return outcome
 
-    def update(self, tier: str, step: str, status: Status | None = None) -> None:
-        """Tell what is being done."""
-        found = [case.status for case in self.cases if case.tier == tier]
+    def update(
+        self,
+        tier: str,
+        step: str,
+        status: Status | None = None,
+        heard: Sequence[Status] = (),
+    ) -> None:
+        """Tell what is being done; ``heard`` are a running child's cases, not taken down yet."""
+        found = [*(case.status for case in self.cases if case.tier == tier), *heard]
         self.on_update(Update(tier, status, len(found), found.count("fail"), step))
 
     def record(self, tier: SmokeTier, outcome: Outcome) -> list[Problem]:

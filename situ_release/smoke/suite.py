@@ -22,7 +22,6 @@ from situ_release.bundle.evidence import (
     NotRun,
     ProblemEntry,
     Scope,
-    Status,
     Tier,
     Times,
     Versions,
@@ -41,12 +40,6 @@ from situ_release.smoke.unpack import unpacked
 from situ_release.sources.runner import read_runner
 
 __all__ = ["DEFAULT_TIERS", "TIER_NAMES", "Options", "SmokeReport", "Update", "run_smoke"]
-
-_OUTCOMES: Mapping[Status, Literal["reproduced", "not reproduced", "open"]] = {
-    "pass": "not reproduced",
-    "fail": "reproduced",
-    "refused": "open",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +166,17 @@ def _run_tier(spec: TierSpec, run: Run) -> TierResult:
 
 
 def _advisories(run: Run, results: Mapping[SmokeTier, TierResult]) -> Iterator[AdvisoryOutcome]:
-    """What the tiers showed about the advisories of this very runner."""
+    """What the guards showed about the advisories of this very runner.
+
+    A tier may also fail for other reasons, and then it shows nothing about them.
+    """
     for advisory in run.recipe.advisories:
         tier = advisory.settled_by
         if tier is None or advisory.sha256 != run.bundle.manifest.runner.sha256:
             continue
-        status = results[tier].status if tier in results else "refused"
-        yield AdvisoryOutcome(reference=advisory.reference, tier=tier, outcome=_OUTCOMES[status])
+        outcome: Literal["reproduced", "not reproduced", "open"] = "open"
+        if any(case.tier == tier and case.figures.get("guards_changed") for case in run.cases):
+            outcome = "reproduced"
+        elif tier in results and results[tier].status == "pass":
+            outcome = "not reproduced"
+        yield AdvisoryOutcome(reference=advisory.reference, tier=tier, outcome=outcome)

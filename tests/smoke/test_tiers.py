@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from situ_release.smoke.suite import Options, SmokeReport, run_smoke
 from situ_release.smoke.tiers import numerics as numerics_tier
 from tests.smoke.native import compile_cuda
 from tests.smoke.small import TILES, write_small_recipe
-from tests.synth.wheel import PACKAGE, bundle_files, make_wheel
+from tests.synth.wheel import PACKAGE, RUNNER, bundle_files, make_wheel
 
 pytestmark = pytest.mark.gcc
 needs_torch = pytest.mark.skipif(
@@ -268,6 +270,25 @@ def test_a_fault_in_one_of_several_processes_fails(
         "sum of 2 expert-parallel shards, one after another",
         "sum of 2 expert-parallel shards, in 2 processes, gloo",
     }
+
+
+@needs_torch
+@pytest.mark.slow
+@pytest.mark.usefixtures("on_stub_gpu")
+@pytest.mark.parametrize(
+    ("mode", "outcome"),
+    [("", "not reproduced"), ("overrun deferred", "reproduced"), ("raise", "open")],
+)
+def test_the_memory_tier_settles_an_advisory_of_this_runner(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, outcome: str
+) -> None:
+    published = load_recipe().recipe.advisories[0].sha256
+    with zipfile.ZipFile(wheel) as archive:
+        own = hashlib.sha256(archive.read(RUNNER)).hexdigest()
+    recipe = load_recipe(str(write_small_recipe(tmp_path, (published, own))))
+    report = smoke(wheel, one_contract(recipe), "memory", mode=mode, monkeypatch=monkeypatch)
+    (found,) = report.evidence.advisories
+    assert (found.tier, found.outcome) == ("memory", outcome)
 
 
 # --- runners that misbehave ---------------------------------------------------------------------
