@@ -27,11 +27,16 @@ def release_notes(subject: Subject, decision: Decision) -> str:
     return "\n".join(lines) + "\n"
 
 
+def requirement(subject: Subject) -> str:
+    """What a requirements file says to get this very file and no other."""
+    name = subject.name
+    return f"{name.distribution}=={name.version} --hash=sha256:{subject.wheel.sha256}"
+
+
 def install_command(subject: Subject) -> str:
     """The shell line that installs this very file and no other, or fails."""
-    name = subject.name
-    requirement = f"{name.distribution}=={name.version} --hash=sha256:{subject.wheel.sha256}"
-    return f'python -m pip install --no-deps --require-hashes -r <(echo "{requirement}")'
+    line = requirement(subject)
+    return f'python -m pip install --no-deps --require-hashes -r <(echo "{line}")'
 
 
 def _opening(subject: Subject, decision: Decision) -> Iterator[str]:

@@ -10,7 +10,7 @@ from situ_release.digests import sha256_bytes
 from situ_release.report.document import make_document
 from situ_release.report.markdown import to_markdown
 from situ_release.report.model import Decision
-from situ_release.report.notes import release_notes
+from situ_release.report.notes import release_notes, requirement
 from situ_release.report.render import to_html, to_json
 from situ_release.report.statement import statement
 from situ_release.report.subject import Subject
@@ -65,6 +65,7 @@ def write_report(subject: Subject, out: Path) -> Report:
         "provenance.html": to_html(document).encode(),
         "provenance.intoto.json": statement(subject).encode(),
         "provenance.json": to_json(document).encode(),
+        "requirements.txt": f"{requirement(subject)}\n".encode(),
         "sbom.cdx.json": subject.sbom.data,
     }
     sums = {name: sha256_bytes(data) for name, data in texts.items()}

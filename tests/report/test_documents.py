@@ -36,6 +36,7 @@ DOCUMENTS = {
     "provenance.html",
     "provenance.intoto.json",
     "provenance.json",
+    "requirements.txt",
     "sbom.cdx.json",
 }
 
