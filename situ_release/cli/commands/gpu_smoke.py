@@ -41,6 +41,14 @@ def gpu_smoke(
         bool,
         typer.Option("--short", help="Numerics with 1 and 128 tokens only, every kernel at both."),
     ] = False,
+    claim_sm: Annotated[
+        Optional[int],
+        typer.Option(help="SM of the rehearsal's device. [default: the recipe's first]"),
+    ] = None,
+    sysroot: Annotated[
+        Optional[Path],
+        typer.Option(help="Unpacked newer system whose C library the rehearsal runs on."),
+    ] = None,
 ) -> None:
     """Run the compiled runner, tier by tier, and take down what that shows."""
 
@@ -61,7 +69,7 @@ def gpu_smoke(
                 wheel,
                 tiers,
                 recipe=loaded,
-                options=Options(seeds=seeds, short=short),
+                options=Options(seeds=seeds, short=short, claim_sm=claim_sm, sysroot=sysroot),
                 on_update=progress.update,
             )
         for path, text in (
