@@ -1,0 +1,83 @@
+"""The public pool: its header of 9 MB, and staging the 361 cubins of the second recipe."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+from situ_release.sources.pool import open_pool
+from tests.bench.measure import Measured, best, fresh, goal, python, ratio, situ
+from tests.public import POOL_FOLDER, RECIPE, cubin_wheel, snapshot_wheel, write_stand_in
+from tests.published import NotFetchedError
+
+HEADER = "include/flashinferMetaInfo.h"
+
+CROSS_CHECK = """
+import os, sys
+from pathlib import Path
+from situ_release.sources.kernel_name import parse_all
+from situ_release.sources.kernel_options import check_options
+from situ_release.sources.metadata_header import read_header
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+header = read_header(Path(sys.argv[1]).read_bytes(), "header")
+names = parse_all(header.by_name)
+assert not any(check_options(entry, names[entry.name], "x") for entry in header.entries)
+"""
+
+PLAIN_IMPORTS = """
+import hashlib, sys
+from pathlib import Path
+from situ_release.sources.files import open_source
+from situ_release.sources.metadata_header import read_header
+"""
+
+PLAIN_STAGE = f"""{PLAIN_IMPORTS}
+pool, names, out = open_source(Path(sys.argv[1]), "pool"), sys.argv[2], Path(sys.argv[3])
+read_header(pool.read("{HEADER}"), "header")
+for name in Path(names).read_text().split():
+    data = pool.read(name)
+    hashlib.sha256(data).hexdigest()
+    (out / name).write_bytes(data)
+"""
+
+
+def benchmark_public(folder: Path) -> None:
+    try:
+        wheel, snapshot = cubin_wheel(), snapshot_wheel()
+    except NotFetchedError as error:
+        print(f"  The public pool is not measured: {error}")
+        return
+    unpacked = fresh(folder / "public")
+    with zipfile.ZipFile(wheel) as archive:
+        inside = [name for name in archive.namelist() if name.startswith(f"{POOL_FOLDER}/")]
+        archive.extractall(unpacked, inside)
+    pool = unpacked / POOL_FOLDER
+    module = write_stand_in(folder / "public.so", open_pool(pool).header.entries)
+
+    seconds, peak = best(lambda: python(CROSS_CHECK, pool / HEADER))
+    goal("public header, 2,108 entries cross-checked, one core", seconds, 1.5)
+    goal("its memory", peak, 300, "MiB")
+
+    kernel = open_pool(pool).header.entries[0].name
+    start = best(lambda: situ("stage-assets", f"--recipe={RECIPE}", "--explain", kernel))[0]
+    imports = best(lambda: python(PLAIN_IMPORTS))[0]
+    for where, source in (("folder", pool), ("wheel", wheel / POOL_FOLDER)):
+        out = folder / f"staged-{where}"
+        staged = best(lambda: _stage(snapshot, source, module, out))[0] - start  # noqa: B023
+        names = folder / "names"
+        names.write_text("\n".join(_cubins(out)))
+        plain = best(lambda: python(PLAIN_STAGE, source, names, fresh(folder / "copy")))[0]  # noqa: B023
+        print(f"\n  header parse, hashing, copying    {plain - imports:5.2f} s ({where})")
+        goal(f"stage-assets from the {where}, beyond start-up", staged, 1.2)
+        ratio("stage-assets against that", staged, plain - imports, 1.5)
+
+
+def _stage(snapshot: Path, pool: Path, module: Path, out: Path) -> Measured:
+    sources = [f"--snapshot-root={snapshot}", f"--pool-root={pool}", f"--module={module}"]
+    return situ("stage-assets", f"--recipe={RECIPE}", *sources, f"--out={out}")
+
+
+def _cubins(staged: Path) -> list[str]:
+    (manifest,) = staged.glob("*/manifest.json")
+    return [entry["filename"] for entry in json.loads(manifest.read_text())["cubins"]]
