@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -46,7 +47,8 @@ def sbom(manifest: Manifest, text: bytes, recipe: Recipe, note: str = "") -> byt
         InputError: the manifest's ``generated_at`` is no time with an offset.
     """
     package = recipe.package
-    inside = [*_inside(manifest, recipe), *_sources(manifest, recipe)]
+    families = cubins_by_family(manifest, recipe)
+    inside = [*_inside(manifest, recipe, families), *_sources(manifest, recipe)]
     outside = list(_outside(manifest, recipe))
     wheel = Component(
         name=package.distribution,
@@ -70,9 +72,11 @@ def sbom(manifest: Manifest, text: bytes, recipe: Recipe, note: str = "") -> byt
     bill.register_dependency(wheel, [*inside, *outside])
     runner = next(component for component in inside if component.bom_ref.value == "runner")
     bill.register_dependency(runner, outside)
+    document = json.loads(JsonV1Dot6(bill).output_as_string())
+    _list_cubins(document["components"], families)
     # The library decides what the document says, not how it is spelled: canonical JSON compresses
     # alike and does not change with the library's version.
-    return canonical.dumps(json.loads(JsonV1Dot6(bill).output_as_string())).encode()
+    return canonical.dumps(document).encode()
 
 
 def _moment(generated_at: str) -> datetime:
@@ -96,7 +100,9 @@ def _tool(manifest: Manifest) -> Component:
     return Component(name="situ-release", version=version, type=ComponentType.APPLICATION)
 
 
-def _inside(manifest: Manifest, recipe: Recipe) -> Iterator[Component]:
+def _inside(
+    manifest: Manifest, recipe: Recipe, families: Mapping[str, list[CubinEntry]]
+) -> Iterator[Component]:
     """What the wheel's own files are: the Python code, the runner, the families."""
     declared, package = recipe.declared, recipe.package
     yield Component(
@@ -124,12 +130,12 @@ def _inside(manifest: Manifest, recipe: Recipe) -> Iterator[Component]:
         ),
     )
     roles = {family.name: family for family in recipe.families}
-    for name, entries in cubins_by_family(manifest, recipe).items():
+    for name, entries in families.items():
         family = roles.get(name)
         yield Component(
             name=name or "cubins of no family",
             type=ComponentType.LIBRARY,
-            bom_ref=f"family/{name}" if name != NO_FAMILY else "cubins-of-no-family",
+            bom_ref=_family_ref(name),
             description=f"{len(entries)} cubins",
             licenses=_licence(declared.cubin_license),
             properties=_properties(
@@ -141,17 +147,30 @@ def _inside(manifest: Manifest, recipe: Recipe) -> Iterator[Component]:
                     "licence": _blank(declared.cubin_license),
                 }
             ),
-            components=[_cubin(entry) for entry in entries],
         )
 
 
-def _cubin(entry: CubinEntry) -> Component:
-    return Component(
-        name=entry.path,
-        type=ComponentType.FILE,
-        bom_ref=f"sha256/{entry.sha256}",
-        hashes=[_sha256(entry.sha256)],
-    )
+def _list_cubins(
+    components: list[dict[str, Any]], families: Mapping[str, list[CubinEntry]]
+) -> None:
+    """Enter the files of every family: hundreds, for which the library takes a tenth of a second."""
+    by_ref = {_family_ref(name): entries for name, entries in families.items()}
+    for component in components:
+        if entries := by_ref.get(component["bom-ref"]):
+            component["components"] = [_cubin(entry) for entry in entries]
+
+
+def _family_ref(name: str) -> str:
+    return f"family/{name}" if name != NO_FAMILY else "cubins-of-no-family"
+
+
+def _cubin(entry: CubinEntry) -> dict[str, Any]:
+    return {
+        "type": "file",
+        "bom-ref": f"sha256/{entry.sha256}",
+        "name": entry.path,
+        "hashes": [{"alg": "SHA-256", "content": entry.sha256}],
+    }
 
 
 def _sources(manifest: Manifest, recipe: Recipe) -> Iterator[Component]:
