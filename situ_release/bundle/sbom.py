@@ -153,7 +153,7 @@ def _inside(
 def _list_cubins(
     components: list[dict[str, Any]], families: Mapping[str, list[CubinEntry]]
 ) -> None:
-    """Enter the files of every family: hundreds, for which the library takes a tenth of a second."""
+    """Enter the files of every family: hundreds, and the library takes its time for each."""
     by_ref = {_family_ref(name): entries for name, entries in families.items()}
     for component in components:
         if entries := by_ref.get(component["bom-ref"]):
