@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from situ_release.bundle.recipe import recipe_names
-from tests.workflows.actions import WORKFLOWS, load_workflow, steps
+from situ_release.bundle.recipe import load_recipe, recipe_names
+from tests.workflows.actions import ROOT, WORKFLOWS, load_workflow, steps
 
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+(\.\d+)*$")
 NAMES = sorted(path.name for path in WORKFLOWS.glob("*.yml"))
@@ -66,6 +69,26 @@ def test_a_checkout_keeps_no_credentials(name: str) -> None:
             assert step["with"]["persist-credentials"] is False
 
 
+def test_the_ci_matrix_is_the_recipes() -> None:
+    (listing,) = [
+        step["run"]
+        for job, step in steps(load_workflow("ci.yml"))
+        if job == "recipes" and "run" in step
+    ]
+    command = "python3 -m tests.recipes"
+    assert command in listing
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command)[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == recipe_names()
+    matrix = load_workflow("ci.yml")["jobs"]["recipe"]["strategy"]["matrix"]["recipe"]
+    assert matrix == "${{ fromJSON(needs.recipes.outputs.names) }}"
+
+
 def test_release_jobs_use_no_cache() -> None:
     for _, step in steps(RELEASE):
         assert "cache" not in step.get("uses", "")
@@ -75,7 +98,12 @@ def test_release_jobs_use_no_cache() -> None:
 def test_a_release_is_dispatched_by_a_person() -> None:
     (events,) = [RELEASE[key] for key in ("on", True) if key in RELEASE]
     assert set(events) == {"workflow_dispatch"}
-    assert sorted(events["workflow_dispatch"]["inputs"]["recipe"]["options"]) == recipe_names()
+    public = {
+        name
+        for name in recipe_names()
+        if not any(c.startswith("Private ::") for c in load_recipe(name).recipe.package.classifiers)
+    }
+    assert set(events["workflow_dispatch"]["inputs"]["recipe"]["options"]) == public
 
 
 def test_the_two_dispatches_share_no_job() -> None:
