@@ -50,7 +50,8 @@ def test_a_broken_wheel_is_reported_by_its_check(
     assert report.exit_code == (1 if {"fail", "skip"} & set(expected.values()) else 0)
     findings = result(report, breakage.check).findings
     assert (breakage.severity, breakage.subject) in {(f.severity, f.subject) for f in findings}
-    assert all(f.remedy for check in report.checks for f in check.findings if f.severity != "note")
+    told = [f for check in report.checks for f in check.findings if f.severity != "note"]
+    assert all(f.remedy and f.who for f in told)
 
 
 def test_messages_read_as_they_were_agreed(
