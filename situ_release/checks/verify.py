@@ -44,11 +44,16 @@ def verify_wheel(
     with ThreadPoolExecutor(1) as reader:
         contents = reader.submit(archive.scan, lambda name: True)
         digest = reader.submit(sha256_file, path)
-        # Reading the wheel leaves the interpreter free: meanwhile it imports the documents' models.
-        from situ_release.bundle.recipe import load_recipe
+        # Reading the wheel leaves the interpreter free: meanwhile it makes ready what is no wheel's.
+        from situ_release.bundle.manifest import Manifest
+        from situ_release.bundle.recipe import Recipe, load_recipe
+        from situ_release.checks.catalog import catalog
         from situ_release.checks.context import Context
         from situ_release.checks.registry import choose
 
+        Manifest.model_rebuild()
+        Recipe.model_rebuild()
+        catalog()
         checks = choose(select, ignore, for_publication=gate is not None)
         chosen = load_recipe(recipe) if recipe else None
         context = Context(archive, contents.result, chosen, gate)
