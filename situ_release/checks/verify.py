@@ -44,7 +44,7 @@ def verify_wheel(
     with ThreadPoolExecutor(1) as reader:
         contents = reader.submit(archive.scan, lambda name: True)
         digest = reader.submit(sha256_file, path)
-        # Reading the wheel leaves the interpreter free; meanwhile it makes the tool's own things ready.
+        # Reading the wheel leaves the interpreter free; meanwhile it makes ready what it needs.
         from situ_release.bundle.manifest import Manifest
         from situ_release.bundle.recipe import Recipe, load_recipe
         from situ_release.checks.catalog import catalog
