@@ -9,16 +9,23 @@ from pathlib import Path
 
 from tests.pipeline import run_measured
 
-ROUNDS = 3
+ROUNDS = 5
 
 Measured = tuple[float, float]
 """Wall seconds, and peak MiB."""
 
 
-def best(work: Callable[[], Measured], rounds: int = ROUNDS) -> Measured:
+def best(work: Callable[[], Measured]) -> Measured:
     """The shortest time and the highest peak of some runs."""
-    results = [work() for _ in range(rounds)]
-    return min(seconds for seconds, _ in results), max(peak for _, peak in results)
+    (result,) = in_turn(work)
+    return result
+
+
+def in_turn(*works: Callable[[], Measured]) -> list[Measured]:
+    """:func:`best` of each, run by turns, so that what else the machine does slows all alike."""
+    rounds = [[work() for work in works] for _ in range(ROUNDS)]
+    columns = list(zip(*rounds, strict=True))
+    return [(min(s for s, _ in column), max(p for _, p in column)) for column in columns]
 
 
 def run(*command: object) -> Measured:

@@ -7,7 +7,18 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.bench.measure import ROUNDS, Measured, best, fresh, goal, python, ratio, run, situ
+from tests.bench.measure import (
+    ROUNDS,
+    Measured,
+    best,
+    fresh,
+    goal,
+    in_turn,
+    python,
+    ratio,
+    run,
+    situ,
+)
 from tests.pipeline import rebuild
 from tests.published import published
 
@@ -35,16 +46,22 @@ def benchmark_release(folder: Path) -> None:
 
     payload = folder / "run0" / "payload"
     raw = next((folder / "run0" / "raw").glob("*.whl"))
-    plain_build = best(lambda: _plain_build(payload, fresh(folder / "plain-raw")))
-    plain_repair = best(lambda: _plain_repair(raw, fresh(folder / "plain-dist")))
-    print(f"  python -m build (not isolated)   {plain_build[0]:5.2f} s")
-    print(f"  python -m auditwheel repair      {plain_repair[0]:5.2f} s")
-    ours = steps["build"][0] + steps["repair"][0]
-    ratio("build + repair against plain tools", ours, plain_build[0] + plain_repair[0], 1.0)
+    built, repaired = folder / "built", folder / "repaired"
+    (build, _), (repair, _), (plain_build, _), (plain_repair, _) = in_turn(
+        lambda: situ("build", f"--payload={payload}", f"--outdir={fresh(built)}"),
+        lambda: situ("repair", raw, f"--wheel-dir={fresh(repaired)}"),
+        lambda: _plain_build(payload, fresh(folder / "plain-raw")),
+        lambda: _plain_repair(raw, fresh(folder / "plain-dist")),
+    )
+    print(f"  python -m build (not isolated)   {plain_build:5.2f} s")
+    print(f"  python -m auditwheel repair      {plain_repair:5.2f} s")
+    ratio("build + repair against plain tools", build + repair, plain_build + plain_repair, 1.0)
 
-    plain_read = best(lambda: python(PLAIN_READ, wheel))
-    print(f"  zipfile + hashlib, every member  {plain_read[0]:5.2f} s")
-    ratio("verify against that", best(lambda: situ("verify", wheel))[0], plain_read[0], 2.5)
+    (plain_read, _), (verify, _) = in_turn(
+        lambda: python(PLAIN_READ, wheel), lambda: situ("verify", wheel)
+    )
+    print(f"  zipfile + hashlib, every member  {plain_read:5.2f} s")
+    ratio("verify against that", verify, plain_read, 2.5)
 
     print(f"  python alone {best(lambda: python('pass'))[0]:.2f} s")
     goal("--help", best(lambda: situ("--help"))[0], 0.25)
