@@ -26,9 +26,6 @@ AOT = {
 }
 """SHA-256 of the wheels tokenspeed-cutedsl-kda 0.1.0.post20260923, by architecture."""
 
-PUBLIC_POOLS = "41e4848c2d09d220e8394489b2fb6cfec6b6ad09f897b5ab8b39fc23055f6c24"
-"""SHA-256 of the wheel flashinfer-cubin 0.6.13."""
-
 ATTENTION = "flashinfer_cubin/cubins/158f6fa11ef139a098cfddcdddce73ca99d164ad/fmha/trtllm-gen"
 CUTE_DSL = "flashinfer_cubin/cubins/801e770219613fbf088bc074c414732b26cc550d"
 
@@ -100,26 +97,18 @@ def test_two_host_architectures_with_equal_device_code() -> None:
     )
 
 
-@pytest.fixture(scope="module")
-def public_pools() -> Path:
-    """The wheel flashinfer-cubin 0.6.13 with seven pools."""
-    return fetch("flashinfer-cubin==0.6.13", PUBLIC_POOLS, "any")
-
-
-@pytest.mark.network
 @pytest.mark.slow
-def test_the_wheel_of_the_public_pools(public_pools: Path) -> None:
-    facts = inspect_path(public_pools).facts
+def test_the_wheel_of_the_public_pools(cubin_wheel: Path) -> None:
+    facts = inspect_path(cubin_wheel).facts
     assert isinstance(facts, WheelFacts)
     assert [pool.folder for pool in facts.pools if pool.cubins > 10_000] == [ATTENTION]
     assert sum(pool.cubins for pool in facts.pools) == 15_970
     assert facts.binaries.cubins.count == 0
 
 
-@pytest.mark.network
 @pytest.mark.slow
-def test_pools_without_cubins(public_pools: Path) -> None:
-    facts = inspect_path(public_pools / CUTE_DSL).facts
+def test_pools_without_cubins(cubin_wheel: Path) -> None:
+    facts = inspect_path(cubin_wheel / CUTE_DSL).facts
     assert isinstance(facts, PoolsFacts)
     assert [pool.name for pool in facts.pools] == ["sm_100a", "sm_103a", "sm_110a"]
     for pool in facts.pools:
@@ -128,15 +117,14 @@ def test_pools_without_cubins(public_pools: Path) -> None:
         assert len(pool.checksums.missing) == pool.checksums.count == 320
 
 
-@pytest.mark.network
 @pytest.mark.slow
-def test_the_attention_pool(public_pools: Path) -> None:
+def test_the_attention_pool(cubin_wheel: Path) -> None:
     """13,452 cubins, 1.65 GB; and all processes together stay under 500 MB."""
     script = f"""if True:
         import os, pickle, resource, sys
         from pathlib import Path
         from situ_release.inspection.inspect import inspect_path
-        facts = inspect_path(Path({str(public_pools / ATTENTION)!r})).facts
+        facts = inspect_path(Path({str(cubin_wheel / ATTENTION)!r})).facts
         assert not any(name in sys.modules for name in ("torch", "elftools"))
         sys.stdout.buffer.write(pickle.dumps(facts))
         status = Path("/proc/self/status").read_text()
