@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from situ_release.bundle.conformance import ConformanceBuild
-from tests.conformance.plain_moe import config_arguments
+
+pytest.importorskip("torch")
+from tests.conformance.plain_moe import config_arguments  # noqa: E402
 
 pytestmark = [pytest.mark.nvcc, pytest.mark.slow]
 
