@@ -17,7 +17,7 @@ import pytest
 from situ_release.bundle.conformance import ConformanceBuild
 
 pytest.importorskip("torch")
-from tests.conformance.plain_moe import config_arguments  # noqa: E402
+from tests.conformance.plain_moe import config_arguments
 
 pytestmark = [pytest.mark.nvcc, pytest.mark.slow]
 
