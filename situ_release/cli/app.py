@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 from situ_release import __version__
 from situ_release.cli import command
-from situ_release.cli.commands import COMMANDS
+from situ_release.cli.commands import COMMANDS, command_function
 from situ_release.cli.console import Console
 from situ_release.errors import Problem, UsageError
 
@@ -27,19 +28,9 @@ GLOBAL_FLAGS = {
 }
 """Flags that may stand anywhere on the command line."""
 
-app = typer.Typer(
-    name="situ-release",
-    help="Build, verify and release cubin bundles: wheels with precompiled CUDA kernels.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # plain help: rich would double the start-up time
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 faults; 2 usage; 3 input; 4 host cannot; 5 tool failed; 70 bug.",
-)
+EXIT_CODES = "Exit codes: 0 done; 1 faults; 2 usage; 3 input; 4 host cannot; 5 tool failed; 70 bug."
 
 
-@app.callback()
 def _global_options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.")
@@ -54,8 +45,23 @@ def _global_options(
     """Global flags; all but --version may also follow the command."""
 
 
-for name, function in COMMANDS.items():
-    app.command(name, help=function.__doc__)(function)
+def build_app(names: Iterable[str]) -> typer.Typer:
+    """The command line with some of the commands; each costs its import and its options."""
+    app = typer.Typer(
+        name="situ-release",
+        help="Build, verify and release cubin bundles: wheels with precompiled CUDA kernels.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,  # plain help: rich would double the start-up time
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=EXIT_CODES,
+    )
+    app.callback()(_global_options)
+    for name in names:
+        function = command_function(name)
+        app.command(name, help=function.__doc__, short_help=COMMANDS[name])(function)
+    return app
 
 
 _COLLECT_AFTER = 100_000
@@ -77,6 +83,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.write(f"situ-release {__version__}\n")
         raise SystemExit(0)
     try:
+        # A command that is named comes alone; help and misspelt commands see them all.
+        app = build_app(words[:1] if words and words[0] in COMMANDS else list(COMMANDS))
         code = app(words or ["--help"], standalone_mode=False)
     except typer.Exit as leave:
         code = leave.exit_code

@@ -208,8 +208,9 @@ class KernelName(NamedTuple):
         return "_".join(filter(None, tokens))
 
 
+@lru_cache(maxsize=8192)
 def parse(text: str) -> KernelName:
-    """The fields of a kernel name.
+    """The fields of a kernel name; a name that several readers ask for is parsed once.
 
     Raises:
         InputError: a token is unknown, out of place or missing; it and the kernel are named.

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
-from situ_release.cli.commands.approve import approve
-from situ_release.cli.commands.build import build
-from situ_release.cli.commands.build_runner import build_runner
-from situ_release.cli.commands.coverage import coverage
-from situ_release.cli.commands.diff import diff
-from situ_release.cli.commands.gpu_smoke import gpu_smoke
-from situ_release.cli.commands.inspect import inspect
-from situ_release.cli.commands.recover import recover
-from situ_release.cli.commands.repair import repair
-from situ_release.cli.commands.report import report
-from situ_release.cli.commands.stage_assets import stage_assets
-from situ_release.cli.commands.verify import verify
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "recover": recover,
-    "build-runner": build_runner,
-    "stage-assets": stage_assets,
-    "build": build,
-    "repair": repair,
-    "verify": verify,
-    "coverage": coverage,
-    "gpu-smoke": gpu_smoke,
-    "report": report,
-    "approve": approve,
-    "inspect": inspect,
-    "diff": diff,
+COMMANDS = {
+    "recover": "Turn a published wheel back into stage inputs.",
+    "build-runner": "Compile a recipe's own cubins and runner (nvcc).",
+    "stage-assets": "Prove that the sources agree and write the payload.",
+    "build": "Build the payload's wheel, reproducibly, with no index.",
+    "repair": "Give the wheel its manylinux tag and canonical form.",
+    "verify": "Check everything about a wheel, list every finding.",
+    "coverage": "Prove that every selectable kernel is bundled.",
+    "gpu-smoke": "Run the compiled runner and take down evidence.",
+    "report": "Write the documents that reviewers decide from.",
+    "approve": "Record a reviewer's signed decision about a wheel.",
+    "inspect": "Show what a file or folder says about itself.",
+    "diff": "Show what changed between two wheels, payloads, pools.",
 }
-"""Every command in the order of the flow, which is also the order of ``--help``."""
+"""What ``--help`` says of each command, in the order of the flow."""
+
+
+def command_function(name: str) -> Callable[..., None]:
+    """The function of a command, from the module of its name; no other command is imported."""
+    identifier = name.replace("-", "_")
+    function: Callable[..., None] = getattr(import_module(f"{__name__}.{identifier}"), identifier)
+    return function
