@@ -18,6 +18,10 @@ from situ_release.sources.marker import RecoveredClaims, RecoveredMarker
 from situ_release.sources.pool import Pool
 from situ_release.sources.snapshot import Snapshot
 
+# Zip members cannot be older than 1980 nor younger than 2107.
+_USABLE_SECONDS = range(315532800, 4354819200)
+_USABLE = "whole seconds between 315532800 (1980) and 4354819199 (2107)"
+
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
@@ -109,8 +113,8 @@ def _check_claims(recipe: Recipe, claims: RecoveredClaims) -> None:
 
 def _generated_at(snapshot: Snapshot, claims: RecoveredClaims) -> str:
     epoch = source_date_epoch(os.environ)
-    if epoch is None:
-        epoch = snapshot.commit_time
+    if epoch is None and snapshot.checkout is not None:
+        epoch = _usable_commit_time(snapshot)
     if epoch is not None:
         return datetime.fromtimestamp(epoch, timezone.utc).isoformat()
     if claims.generated_at is not None:
@@ -124,6 +128,19 @@ def _generated_at(snapshot: Snapshot, claims: RecoveredClaims) -> str:
     )
 
 
+def _usable_commit_time(snapshot: Snapshot) -> int:
+    seconds = snapshot.commit_time
+    if seconds is not None and seconds in _USABLE_SECONDS:
+        return seconds
+    raise UsageError.of(
+        "the snapshot's commit has no usable time",
+        snapshot.where,
+        expected=f"a committer date with {_USABLE}",
+        found="none that git can read" if seconds is None else f"{seconds} seconds",
+        remedy="set SOURCE_DATE_EPOCH to the snapshot's time in seconds; the clock is never used",
+    )
+
+
 def source_date_epoch(environment: Mapping[str, str]) -> int | None:
     """``SOURCE_DATE_EPOCH`` in seconds, None where it is not set.
 
@@ -133,13 +150,12 @@ def source_date_epoch(environment: Mapping[str, str]) -> int | None:
     text = environment.get("SOURCE_DATE_EPOCH")
     if text is None:
         return None
-    # Zip members cannot be older than 1980 nor younger than 2107.
-    if text.isascii() and text.isdigit() and 315532800 <= int(text[:12]) < 4354819200:
-        return int(text[:12])
+    if text.isascii() and text.isdigit() and len(text) <= 12 and int(text) in _USABLE_SECONDS:
+        return int(text)
     raise UsageError.of(
         "SOURCE_DATE_EPOCH is not usable",
         "environment",
-        expected="whole seconds between 315532800 (1980) and 4354819199 (2107)",
+        expected=_USABLE,
         found=text[:40] or "an empty value",
         remedy="set it to a commit's time, e.g. from git log -1 --format=%ct",
     )

@@ -14,10 +14,12 @@ from situ_release.sources.elf import (
     EM_CUDA,
     SHF_EXECINSTR,
     Elf,
+    malformed,
     parse_notes,
     read_elf,
 )
 from situ_release.sources.embedded_paths import find_paths
+from situ_release.sources.faults import shown
 
 _OLD_ABI = 7
 # The e_flags bit of an architecture-specific build: in the old ABI, and in ABI 8 by CUDA 12.
@@ -188,9 +190,14 @@ def _kernels(elf: Elf) -> tuple[CubinKernel, ...]:
     sections = {section.name: section for section in elf.sections}
     registers = _registers(elf.content_of(".nv.info"))
     kernels = []
+    names: set[str] = set()
     for symbol in elf.functions(table):
         if not symbol.other & _ENTRY:
             continue
+        # Each kernel has sections of its own, so reading them stays within the size of the file.
+        if symbol.name in names:
+            raise malformed(elf.where, f"two kernels of one name, {shown(symbol.name, 80)}")
+        names.add(symbol.name)
         info = sections.get(f".nv.info.{symbol.name}")
         shared = sections.get(f".nv.shared.{symbol.name}")
         kernels.append(

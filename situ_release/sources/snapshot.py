@@ -115,13 +115,17 @@ def open_snapshot(root: Path) -> Snapshot:
 
     files = open_source(root, "snapshot")
     stated = _statement(files)
+    licenses = dict(_licenses(files))
+    used = (stated.source, *licenses.values())
     return Snapshot(
         where=files.where,
         version=stated.version,
         version_source=stated.source,
-        checkout=read_checkout(root) if isinstance(files, DirectoryFiles) else None,
+        checkout=(
+            read_checkout(root, used, files.read) if isinstance(files, DirectoryFiles) else None
+        ),
         stated_commit=stated.commit,
-        licenses=dict(_licenses(files)),
+        licenses=licenses,
         marker=find_marker(files),
         files=files,
     )

@@ -271,7 +271,25 @@ def test_snapshot_without_git_needs_a_time(tmp_path: Path, monkeypatch: pytest.M
     assert staged.manifest.snapshot.commit is None
 
 
-@pytest.mark.parametrize("value", ["", "now", "-1", "1e9", "99999999999999", "٣١٥٥٣٢٨٠٠"])
+@pytest.mark.parametrize("seconds", [0, 315532799, 4354819200, 99999999999])
+def test_unusable_commit_time(
+    inputs: MiniInputs, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    tree = git(inputs.snapshot, "rev-parse", "HEAD^{tree}")
+    text = inputs.folder / "commit"
+    text.write_text(f"tree {tree}\nauthor a <a> 1 +0000\ncommitter a <a> {seconds} +0000\n\nx\n")
+    commit = git(inputs.snapshot, "hash-object", "-t", "commit", "-w", str(text))
+    git(inputs.snapshot, "update-ref", "refs/heads/main", commit)
+    with pytest.raises(UsageError, match="set SOURCE_DATE_EPOCH"):
+        inputs.stage()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert inputs.stage().manifest.generated_at == "2023-11-14T22:13:20+00:00"
+
+
+@pytest.mark.parametrize(
+    "value", ["", "now", "-1", "1e9", "99999999999999", "1700000000999", "٣١٥٥٣٢٨٠٠"]
+)
 def test_unusable_epoch(inputs: MiniInputs, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", value)
     with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH"):

@@ -126,3 +126,9 @@ def test_every_truncation_is_an_input_error() -> None:
     for length in range(0, len(data), 61):
         with pytest.raises(InputError):
             read_cubin(data[:length], "k")
+
+
+def test_kernels_of_one_name_are_refused_before_their_sections_are_read_again() -> None:
+    data = make_cubin(kernels=["k"] * 3)
+    with pytest.raises(InputError, match="two kernels of one name, k"):
+        read_cubin(data, "k")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from situ_release.errors import HostError, InputError
+from situ_release.errors import HostError, InputError, ToolError
 from situ_release.sources import git as git_module
 from situ_release.sources.marker import RecoveredClaims, RecoveredMarker
 from situ_release.sources.snapshot import open_snapshot
@@ -163,6 +163,82 @@ def test_ignored_files_do_not_count(checkout: Path) -> None:
     git(checkout, "commit", "--quiet", "--message=ignore")
     (checkout / "x.o").write_text("object\n")
     assert open_snapshot(checkout).dirty is False
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_git_is_told_to_overlook_makes_a_checkout_dirty(
+    checkout: Path, flag: str
+) -> None:
+    git(checkout, "update-index", flag, "LICENSE")
+    change_tracked(checkout)
+    assert open_snapshot(checkout).dirty is True
+
+
+def test_an_ignored_file_that_a_bundle_would_take_makes_a_checkout_dirty(checkout: Path) -> None:
+    (checkout / "licenses" / "evil.txt").write_text("evil\n")
+    (checkout / ".git" / "info").mkdir(exist_ok=True)
+    (checkout / ".git" / "info" / "exclude").write_text("evil.txt\n")
+    assert open_snapshot(checkout).dirty is True
+
+
+def test_a_tracked_link_to_an_ignored_file_makes_a_checkout_dirty(checkout: Path) -> None:
+    (checkout / "LICENSE").unlink()
+    (checkout / "LICENSE").symlink_to(".git/description")
+    git(checkout, "commit", "--quiet", "--all", "--message=link")
+    (checkout / ".git" / "description").write_text("evil\n")
+    assert open_snapshot(checkout).dirty is True
+
+
+def test_a_change_of_equal_size_and_time_is_seen(checkout: Path) -> None:
+    git(checkout, "config", "core.trustctime", "false")
+    git(checkout, "config", "core.checkStat", "minimal")
+    before = (checkout / "LICENSE").stat()
+    git(checkout, "status")
+    text = (checkout / "LICENSE").read_text()
+    (checkout / "LICENSE").write_text(text.swapcase())
+    os.utime(checkout / "LICENSE", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert open_snapshot(checkout).dirty is True
+
+
+def test_a_replaced_commit_is_not_followed(checkout: Path) -> None:
+    commit, tree = git(checkout, "rev-parse", "HEAD"), git(checkout, "rev-parse", "HEAD^{tree}")
+    change_tracked(checkout)
+    git(checkout, "add", "--all")
+    other = git(checkout, "commit-tree", "-m", "x", git(checkout, "write-tree"))
+    git(checkout, "replace", commit, other)
+    snapshot = open_snapshot(checkout)
+    assert (snapshot.commit, snapshot.tree, snapshot.dirty) == (commit, tree, True)
+
+
+def test_a_missing_object_is_not_fetched_through_a_program(tmp_path: Path, checkout: Path) -> None:
+    trap = tmp_path / "trap"
+    for key, value in {
+        "remote.origin.url": f"ext::sh -c 'touch {trap}; exit 1' %",
+        "remote.origin.promisor": "true",
+        "extensions.partialClone": "origin",
+        "core.repositoryformatversion": "1",
+        "protocol.ext.allow": "always",
+    }.items():
+        git(checkout, "config", key, value)
+    tree = git(checkout, "rev-parse", "HEAD^{tree}")
+    (checkout / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    with pytest.raises((InputError, ToolError)):
+        open_snapshot(checkout)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    "line", ["committer a <a> abc", "committer a <a>", "committer a <a> 99999999999999 +0000", "x"]
+)
+def test_a_commit_without_a_usable_time(checkout: Path, line: str) -> None:
+    tree = git(checkout, "rev-parse", "HEAD^{tree}")
+    text = checkout.parent / "commit"
+    text.write_text(f"tree {tree}\nauthor a <a> 1 +0000\n{line}\n\nx\n")
+    commit = git(checkout, "hash-object", "-t", "commit", "-w", "--literally", str(text))
+    git(checkout, "update-ref", "refs/heads/main", commit)
+    snapshot = open_snapshot(checkout)
+    assert snapshot.commit == commit
+    assert not snapshot.commit_time
 
 
 def test_a_detached_head_has_no_branch(checkout: Path) -> None:
