@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._runtime.moe import TensorLike, check_shard, check_tensors, shape_of
-from ._runtime.trtllm_gen import DtypeTrtllmGen, Fp8QuantizationType, RoutingInputMode
+from ._runtime.arguments import (
+    DEFAULT_TACTIC,
+    WEIGHT_LAYOUT_MAJOR_K,
+    mxfp4_types,
+    query_arguments,
+    routed_moe_arguments,
+)
+from ._runtime.moe import TensorLike, check_shard, check_tactic, check_tensors, shape_of
 from .loader import call
 
 __all__ = [
@@ -17,9 +23,6 @@ __all__ = [
     "trtllm_fp4_block_scale_moe_raw",
 ]
 
-DEFAULT_TACTIC = (-1, -1)
-"""Lets the runner choose ``(tile_n, config)`` for the shape it is given."""
-
 SWIGLU = 3
 """The activation between the two GEMMs, as the runner numbers it."""
 
@@ -27,8 +30,6 @@ _MOE = "trtllm_fp4_block_scale_moe"
 _CONFIGS = "trtllm_get_valid_moe_configs"
 
 _HIDDEN_ALIGNMENT = 128
-_ROUTING_METHOD_DEFAULT = 0
-_WEIGHT_LAYOUT_MAJOR_K = 0
 
 
 def trtllm_fp4_block_scale_moe_raw(*args: Any) -> Any:
@@ -81,19 +82,19 @@ def get_valid_moe_configs(
     check_shard(local_num_experts, intermediate_size, local_num_experts)
     return call(  # type: ignore[no-any-return]
         _CONFIGS,
-        int(DtypeTrtllmGen.MXE4M3 if mxfp8_act else DtypeTrtllmGen.BFLOAT16),
-        int(DtypeTrtllmGen.MXE2M1),
-        int(Fp8QuantizationType.MXFP8 if mxfp8_act else Fp8QuantizationType.NONE),
-        int(top_k),
-        int(hidden_size),
-        int(intermediate_size),
-        int(local_num_experts),
-        SWIGLU,
-        True,  # use_shuffled_weight
-        _WEIGHT_LAYOUT_MAJOR_K,
-        False,  # use_per_token_scaling
-        int(num_tokens),
-        False,  # has_gemm1_lora_delta
+        *query_arguments(
+            *mxfp4_types(mxfp8_act),
+            top_k,
+            hidden_size,
+            intermediate_size,
+            (local_num_experts,),
+            SWIGLU,
+            use_shuffled_weight=True,
+            weight_layout=WEIGHT_LAYOUT_MAJOR_K,
+            use_per_token_scaling=False,
+            num_tokens=num_tokens,
+            has_gemm1_lora_delta=False,
+        ),
     )
 
 
@@ -148,8 +149,7 @@ def mxfp4_swiglu_routed_moe(
         TypeError: something without a readable shape, or a size that is no number.
         BundleError: the runner cannot be opened, or a cubin it asked for could not be given to it.
     """
-    if len(tactic) != 2:
-        raise ValueError(f"tactic must be a (tile_n, config) pair, got {tactic!r}")
+    check_tactic(tactic)
     shape = shape_of("hidden_states", hidden_states)
     hidden_size = shape[-1] if shape else 0
     _check_sizes(top_k, hidden_size)
@@ -173,42 +173,25 @@ def mxfp4_swiglu_routed_moe(
         local_num_experts=local_num_experts,
     )
     trtllm_fp4_block_scale_moe_raw(
-        int(RoutingInputMode.UNPACKED_PRECOMPUTED),
-        None,  # routing_logits
-        topk_ids,
-        topk_weights,
-        None,  # routing_bias
-        hidden_states,
-        hidden_states_scale,
-        gemm1_weights,
-        gemm1_weights_scale,
-        None,  # gemm1_bias
-        None,  # gemm1_alpha
-        None,  # gemm1_beta
-        None,  # gemm1_clamp_limit
-        gemm2_weights,
-        gemm2_weights_scale,
-        None,  # gemm2_bias
-        None,  # output1_scale_scalar
-        None,  # output1_scale_gate_scalar
-        None,  # output2_scale_scalar
-        None,  # per_token_scale
-        int(num_experts),
-        int(top_k),
-        None,  # n_group
-        None,  # topk_group
-        int(intermediate_size),
-        int(local_expert_offset),
-        int(local_num_experts),
-        None,  # routed_scaling_factor
-        _ROUTING_METHOD_DEFAULT,
-        True,  # do_finalize
-        bool(enable_pdl),
-        SWIGLU,
-        output,
-        [int(tactic[0]), int(tactic[1])],
-        True,  # norm_topk_prob
-        None,  # routing_replay_out
+        *routed_moe_arguments(
+            topk_ids=topk_ids,
+            topk_weights=topk_weights,
+            hidden_states=hidden_states,
+            hidden_states_scale=hidden_states_scale,
+            gemm1_weights=gemm1_weights,
+            gemm1_weights_scale=gemm1_weights_scale,
+            gemm2_weights=gemm2_weights,
+            gemm2_weights_scale=gemm2_weights_scale,
+            output=output,
+            num_experts=num_experts,
+            top_k=top_k,
+            intermediate_size=intermediate_size,
+            local_expert_offset=local_expert_offset,
+            local_num_experts=local_num_experts,
+            activation_type=SWIGLU,
+            enable_pdl=enable_pdl,
+            tactic=tactic,
+        )
     )
     return output
 

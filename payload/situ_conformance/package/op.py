@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ._runtime.arguments import DEFAULT_TACTIC, query_arguments
 from .loader import call
 
 __all__ = ["DEFAULT_TACTIC", "SITU", "get_valid_moe_configs", "trtllm_fp4_block_scale_moe_raw"]
-
-DEFAULT_TACTIC = (-1, -1)
-"""Lets the runner choose ``(tile_n, config)`` for the shape it is given."""
 
 SITU = 9
 """The activation between the two GEMMs, as the runner numbers it; it has no other."""
@@ -95,18 +93,19 @@ def get_valid_moe_configs(
     """
     return call(  # type: ignore[no-any-return]
         _CONFIGS,
-        int(dtype_act),
-        int(dtype_weights),
-        int(fp8_quantization_type),
-        int(top_k),
-        int(hidden_size),
-        int(intermediate_size),
-        int(num_local_experts),
-        int(num_total_experts),
-        int(activation_type),
-        bool(use_shuffled_weight),
-        int(weight_layout),
-        bool(use_per_token_scaling),
-        int(num_tokens),
-        bool(has_gemm1_lora_delta),
+        *query_arguments(
+            dtype_act,
+            dtype_weights,
+            fp8_quantization_type,
+            top_k,
+            hidden_size,
+            intermediate_size,
+            (num_local_experts, num_total_experts),
+            activation_type,
+            use_shuffled_weight,
+            weight_layout,
+            use_per_token_scaling,
+            num_tokens,
+            has_gemm1_lora_delta,
+        ),
     )

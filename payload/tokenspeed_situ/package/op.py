@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._runtime.moe import TensorLike, check_tensors
+from ._runtime.arguments import (
+    DEFAULT_TACTIC,
+    WEIGHT_LAYOUT_MAJOR_K,
+    mxfp4_types,
+    query_arguments,
+    routed_moe_arguments,
+)
+from ._runtime.moe import TensorLike, check_tactic, check_tensors
 from .enums import ActivationType, DtypeTrtllmGen, Fp8QuantizationType, RoutingInputMode
 from .k3 import K3_HIDDEN_SIZE, K3_NUM_EXPERTS, K3_TOP_K, check_problem
 from .loader import call, load_raw_module
@@ -25,14 +32,8 @@ __all__ = [
     "trtllm_fp4_block_scale_moe_raw",
 ]
 
-DEFAULT_TACTIC = (-1, -1)
-"""Lets the runner choose ``(tile_n, config)`` for the shape it is given."""
-
 _MOE = "trtllm_fp4_block_scale_moe_private"
 _CONFIGS = "trtllm_get_valid_moe_configs_private"
-
-_ROUTING_METHOD_DEFAULT = 0
-_WEIGHT_LAYOUT_MAJOR_K = 0
 
 
 def trtllm_fp4_block_scale_moe_raw(*args: Any) -> Any:
@@ -101,20 +102,21 @@ def get_valid_moe_configs(
     load_raw_module()
     return call(  # type: ignore[no-any-return]
         _CONFIGS,
-        int(dtype_act),
-        int(dtype_weights),
-        int(fp8_quantization_type),
-        int(top_k),
-        int(hidden_size),
-        int(intermediate_size),
-        int(num_local_experts),
-        int(num_total_experts),
-        int(activation_type),
-        bool(use_shuffled_weight),
-        int(weight_layout),
-        bool(use_per_token_scaling),
-        int(num_tokens),
-        bool(has_gemm1_lora_delta),
+        *query_arguments(
+            dtype_act,
+            dtype_weights,
+            fp8_quantization_type,
+            top_k,
+            hidden_size,
+            intermediate_size,
+            (num_local_experts, num_total_experts),
+            activation_type,
+            use_shuffled_weight,
+            weight_layout,
+            use_per_token_scaling,
+            num_tokens,
+            has_gemm1_lora_delta,
+        ),
     )
 
 
@@ -147,9 +149,7 @@ def get_valid_k3_situ_configs(
         raise ValueError(f"num_tokens must be positive, got {num_tokens}")
     check_problem(num_experts, K3_TOP_K, intermediate_size, local_num_experts)
     return get_valid_moe_configs(
-        DtypeTrtllmGen.MXE4M3 if mxfp8_act else DtypeTrtllmGen.BFLOAT16,
-        DtypeTrtllmGen.MXE2M1,
-        Fp8QuantizationType.MXFP8 if mxfp8_act else Fp8QuantizationType.NONE,
+        *mxfp4_types(mxfp8_act),
         K3_TOP_K,
         K3_HIDDEN_SIZE,
         intermediate_size,
@@ -157,7 +157,7 @@ def get_valid_k3_situ_configs(
         num_experts,
         ActivationType.SITU,
         use_shuffled_weight=True,
-        weight_layout=_WEIGHT_LAYOUT_MAJOR_K,
+        weight_layout=WEIGHT_LAYOUT_MAJOR_K,
         use_per_token_scaling=False,
         num_tokens=num_tokens,
     )
@@ -217,8 +217,7 @@ def mxfp4_situ_routed_moe(
         TypeError: something without a readable shape, or a size that is no number.
         BundleError: the runner cannot be opened, or a cubin it asked for could not be given to it.
     """
-    if len(tactic) != 2:
-        raise ValueError(f"tactic must be a (tile_n, config) pair, got {tactic!r}")
+    check_tactic(tactic)
     check_problem(num_experts, top_k, intermediate_size, local_num_experts, local_expert_offset)
     check_tensors(
         hidden_size=K3_HIDDEN_SIZE,
@@ -239,41 +238,26 @@ def mxfp4_situ_routed_moe(
         local_num_experts=local_num_experts,
     )
     trtllm_fp4_block_scale_moe_raw(
-        int(RoutingInputMode.UNPACKED_PRECOMPUTED),
-        None,  # routing_logits
-        topk_ids,
-        topk_weights,
-        None,  # routing_bias
-        hidden_states,
-        hidden_states_scale,
-        gemm1_weights,
-        gemm1_weights_scale,
-        None,  # gemm1_bias
-        gemm1_alpha,
-        gemm1_beta,
-        None,  # gemm1_clamp_limit
-        gemm2_weights,
-        gemm2_weights_scale,
-        None,  # gemm2_bias
-        None,  # output1_scale_scalar
-        None,  # output1_scale_gate_scalar
-        None,  # output2_scale_scalar
-        None,  # per_token_scale
-        int(num_experts),
-        int(top_k),
-        None,  # n_group
-        None,  # topk_group
-        int(intermediate_size),
-        int(local_expert_offset),
-        int(local_num_experts),
-        None,  # routed_scaling_factor
-        _ROUTING_METHOD_DEFAULT,
-        True,  # do_finalize
-        bool(enable_pdl),
-        int(ActivationType.SITU),
-        output,
-        [int(tactic[0]), int(tactic[1])],
-        True,  # norm_topk_prob
-        None,  # routing_replay_out
+        *routed_moe_arguments(
+            topk_ids=topk_ids,
+            topk_weights=topk_weights,
+            hidden_states=hidden_states,
+            hidden_states_scale=hidden_states_scale,
+            gemm1_weights=gemm1_weights,
+            gemm1_weights_scale=gemm1_weights_scale,
+            gemm1_alpha=gemm1_alpha,
+            gemm1_beta=gemm1_beta,
+            gemm2_weights=gemm2_weights,
+            gemm2_weights_scale=gemm2_weights_scale,
+            output=output,
+            num_experts=num_experts,
+            top_k=top_k,
+            intermediate_size=intermediate_size,
+            local_expert_offset=local_expert_offset,
+            local_num_experts=local_num_experts,
+            activation_type=ActivationType.SITU,
+            enable_pdl=enable_pdl,
+            tactic=tactic,
+        )
     )
     return output

@@ -1,7 +1,8 @@
 """What every bundle shares: manifest, integrity, opening the runner, serving its cubin requests.
 
 Nothing here knows a particular bundle. A package makes one :class:`Bundle` for its own folder;
-``moe`` and ``trtllm_gen`` are for packages whose runner computes a mixture of experts.
+``arguments``, ``moe`` and ``trtllm_gen`` are for packages whose runner computes a mixture of
+experts.
 """
 
 from __future__ import annotations

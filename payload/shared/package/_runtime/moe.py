@@ -24,6 +24,17 @@ class TensorLike(Protocol):
         ...
 
 
+def check_tactic(tactic: Sequence[int]) -> None:
+    """Check that a tactic is a pair.
+
+    Raises:
+        ValueError: it is not.
+        TypeError: it has no length.
+    """
+    if len(tactic) != 2:
+        raise ValueError(f"tactic must be a (tile_n, config) pair, got {tactic!r}")
+
+
 def check_shard(
     num_experts: int, intermediate_size: int, local_num_experts: int, local_expert_offset: int = 0
 ) -> None:
