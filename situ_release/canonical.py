@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from situ_release.errors import InputError
+from situ_release.reading import read_regular
+
+MAX_BYTES = 256 << 20
+"""Larger documents are not read."""
 
 
 def dumps(value: Any) -> str:
@@ -51,15 +55,5 @@ def loads(text: str | bytes, where: str) -> Any:
 
 
 def load(path: Path) -> Any:
-    """:func:`loads` for a file; a missing or unreadable file is an InputError."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError.of(
-            "cannot read the JSON document",
-            path,
-            expected="a readable file",
-            found=error.strerror or str(error),
-            remedy="check the path",
-        ) from error
-    return loads(data, str(path))
+    """:func:`loads` for a file; one that is missing, unreadable or too large is an InputError."""
+    return loads(read_regular(path, "JSON document", MAX_BYTES), str(path))

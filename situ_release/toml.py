@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from situ_release.errors import InputError
+from situ_release.reading import read_regular
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+MAX_BYTES = 1 << 20
+"""Larger documents are refused; the largest real one, a recipe, has 12 KB."""
 
 
 def load(path: Path, document: str) -> tuple[bytes, dict[str, Any]]:
@@ -25,16 +29,8 @@ def load(path: Path, document: str) -> tuple[bytes, dict[str, Any]]:
         InputError: unreadable, not UTF-8, or not TOML.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, document, MAX_BYTES)
         return data, tomllib.loads(data.decode("utf-8"))
-    except OSError as error:
-        raise InputError.of(
-            f"cannot read the {document}",
-            path,
-            expected="a readable TOML file",
-            found=error.strerror or str(error),
-            remedy="check the path",
-        ) from error
     except (ValueError, RecursionError) as error:
         raise InputError.of(
             f"the {document} is not valid TOML",

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from situ_release import __version__
 from situ_release.bundle.agreement import AgreedCubin
-from situ_release.bundle.manifest import Manifest
+from situ_release.bundle.manifest import DeviceCodeKind, Manifest
 from situ_release.bundle.provenance import Provenance
-from situ_release.bundle.recipe import LoadedRecipe
+from situ_release.bundle.recipe import LoadedRecipe, validation_problems
 from situ_release.digests import sha256_bytes
+from situ_release.errors import InputError
 from situ_release.sources.cubin import Cubin
 from situ_release.sources.pool import Pool
 from situ_release.sources.runner import Runner
 from situ_release.sources.snapshot import Snapshot
+from situ_release.text import printable
+
+_DEVICE_CODE_KINDS = get_args(DeviceCodeKind)
 
 
 def cubin_path(arch: str, filename: str) -> str:
@@ -50,6 +56,9 @@ def describe(
         snapshot: the source snapshot.
         pool: the cubin pool.
         provenance: traced from snapshot, pool and recipe.
+
+    Raises:
+        InputError: a source tells something that no manifest can hold.
     """
     recipe = loaded.recipe
     document: dict[str, Any] = {
@@ -80,7 +89,7 @@ def describe(
             "build_mode": recipe.runner.build_mode,
             "ffi_symbols": recipe.runner.ffi_symbols,
             "source_metadata_sha256": provenance.metadata_sha256,
-            "source_module_name": module_name,
+            "source_module_name": _text(module_name),
             **runner_facts(runner),
         },
         "recipe": {"name": recipe.name, "sha256": loaded.sha256},
@@ -90,31 +99,42 @@ def describe(
             "commit": snapshot.commit,
             "tree": snapshot.tree,
             "dirty": snapshot.dirty,
-            "branch": snapshot.branch,
+            "branch": None if snapshot.branch is None else _text(snapshot.branch),
         },
         "pool": {
-            "name": pool.name,
+            "name": _text(pool.name),
             "config_sha256": pool.config_sha256,
             "metadata_sha256": pool.header.sha256,
             "cubin_count": pool.cubin_count,
-            "export_version": pool.header.export_version,
+            "export_version": (
+                None if pool.header.export_version is None else _text(pool.header.export_version)
+            ),
         },
         "tools": {"situ_release": __version__},
     }
     if provenance.marker is not None:
         document["recovered_from"] = {
-            "wheel": provenance.marker.wheel,
+            "wheel": _text(provenance.marker.wheel),
             "sha256": provenance.marker.wheel_sha256,
         }
-    return Manifest.model_validate(document)
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        where = f"{snapshot.where}, {pool.where} and {module_name}"
+        raise InputError(*validation_problems(error, where, "manifest")) from error
 
 
 def runner_facts(runner: Runner) -> dict[str, Any]:
     """The keys of the manifest's ``runner`` object that the binary itself tells."""
-    modules = Counter((module.target, module.kind) for module in runner.device_modules)
+    modules = Counter(
+        (module.target, module.kind if module.kind in _DEVICE_CODE_KINDS else "other")
+        for module in runner.device_modules
+    )
     return {
-        "needed": list(runner.needed),
-        "minimum_versions": dict(runner.minimum_versions),
+        "needed": [_text(name) for name in runner.needed],
+        "minimum_versions": {
+            _text(name): _text(version) for name, version in runner.minimum_versions.items()
+        },
         "device_code": [
             {"arch": arch, "kind": kind, "count": count}
             for (arch, kind), count in sorted(modules.items())
@@ -160,6 +180,11 @@ def _cubin_entry(agreed: AgreedCubin) -> dict[str, Any]:
     if agreed.shared_memory_bytes is not None:
         entry["shared_memory_bytes"] = agreed.shared_memory_bytes
     return entry
+
+
+def _text(found: str) -> str:
+    """A name from a file or folder as the manifest may hold it: printable and not empty."""
+    return printable(found) or "(empty)"
 
 
 def _specifier_of(requirements: list[str], name: str) -> str:

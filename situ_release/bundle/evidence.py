@@ -17,6 +17,7 @@ from situ_release.bundle.recipe import Recipe, Text, validation_problems
 from situ_release.bundle.smoke_policy import SmokeTier, SmokeTolerance
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError
+from situ_release.reading import read_regular
 
 Status = Literal["pass", "fail", "refused"]
 """``refused``: this host or device cannot run it, which is neither success nor fault."""
@@ -234,17 +235,7 @@ def read_evidence(data: bytes, where: str) -> Evidence:
 
 def load_evidence(path: Path) -> Evidence:
     """:func:`read_evidence` for a file; one that cannot be read is an InputError."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError.of(
-            "cannot read the evidence",
-            path,
-            expected="a file that gpu-smoke wrote",
-            found=error.strerror or str(error),
-            remedy="check --evidence",
-        ) from error
-    return read_evidence(data, str(path))
+    return read_evidence(read_regular(path, "evidence", canonical.MAX_BYTES), str(path))
 
 
 def terms_sha256(recipe: Recipe) -> str:

@@ -13,7 +13,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from situ_release import canonical
-from situ_release.bundle.recipe import Arch, FileName, RelativePath, Text, validation_problems
+from situ_release.bundle.recipe import (
+    Arch,
+    Blankable,
+    FileName,
+    RelativePath,
+    Text,
+    validation_problems,
+)
 from situ_release.errors import InputError
 
 MANIFEST_NAME = "manifest.json"
@@ -28,10 +35,10 @@ class _Closed(BaseModel):
 
 
 class ToolchainEntry(_Closed):
-    """The program that produced a cubin, as the cubin's own note says."""
+    """The program that produced a cubin, as the cubin's own note says; "" where it is silent."""
 
-    producer: Text
-    version: Text
+    producer: Blankable
+    version: Blankable
     options: str
 
 
@@ -52,11 +59,14 @@ class CubinEntry(_Closed):
     device_code_sha256: Sha256 | None = None
 
 
+DeviceCodeKind = Literal["cubin", "ptx", "lto-ir", "other"]
+
+
 class DeviceModule(_Closed):
     """Device code embedded in the runner, grouped: ``count`` modules of one kind for one target."""
 
     arch: Text
-    kind: Literal["cubin", "ptx"]
+    kind: DeviceCodeKind
     count: Annotated[int, Field(ge=1)]
 
 

@@ -8,25 +8,20 @@ from pathlib import Path
 from situ_release.bundle.recipe import Recipe, RunnerPolicy
 from situ_release.bundle.symbols import symbol_problems
 from situ_release.errors import InputError, Problem, raise_all
+from situ_release.reading import read_regular
 from situ_release.sources.runner import Runner, read_runner
+
+MAX_MODULE_BYTES = 1 << 30
+"""Larger modules are refused; the largest real one has 9 MB."""
 
 
 def read_module(path: Path) -> tuple[bytes, Runner]:
     """The module's bytes and what they say.
 
     Raises:
-        InputError: unreadable, not an x86-64 shared object, or damaged.
+        InputError: unreadable, too large, not an x86-64 shared object, or damaged.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError.of(
-            "cannot read the module",
-            path,
-            expected="the compiled runner, a .so file",
-            found=error.strerror or str(error),
-            remedy="check --module",
-        ) from error
+    data = read_regular(path, "module", MAX_MODULE_BYTES)
     runner = read_runner(data, str(path))
     if not runner.is_x86_64_shared_object:
         raise InputError.of(

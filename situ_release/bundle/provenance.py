@@ -17,6 +17,7 @@ from situ_release.errors import InputError, Problem, UsageError, raise_all
 from situ_release.sources.marker import RecoveredClaims, RecoveredMarker
 from situ_release.sources.pool import Pool
 from situ_release.sources.snapshot import Snapshot
+from situ_release.text import printable
 
 # Zip members cannot be older than 1980 nor younger than 2107.
 _USABLE_SECONDS = range(315532800, 4354819200)
@@ -64,7 +65,7 @@ def trace(recipe: Recipe, snapshot: Snapshot, pool: Pool) -> Provenance:
         "source_pool_cubin_count": (
             len(pool.header) if claims.pool_cubin_count is None else claims.pool_cubin_count
         ),
-        f"{prefix}name": claims.pool_name or pool.name,
+        f"{prefix}name": claims.pool_name or printable(pool.name),
         f"{prefix}config_sha256": claims.config_sha256 or pool.config_sha256,
         f"{prefix}metadata_sha256": metadata,
     }

@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from situ_release.digests import SHA256_HEX, sha256_bytes
-from situ_release.errors import Problem
+from situ_release.errors import InputError, Problem
 from situ_release.sources.faults import Faults, shown
 
 FILENAME = "checksums.txt"
+
+MAX_BYTES = 64 << 20
+"""Larger files are refused; the largest real one has 1 MB."""
 
 _LINE = re.compile(r"(?P<digest>[^ ]*) [ *](?P<path>.+)")
 _NO_NAMES = frozenset(("", ".", ".."))
@@ -64,6 +67,14 @@ def read_checksums(data: bytes, where: str) -> Checksums:
             ends, one path with two digests, bytes that are not UTF-8.
     """
     faults = Faults(where)
+    if len(data) > MAX_BYTES:
+        raise InputError.of(
+            "checksums.txt is too large",
+            where,
+            expected=f"at most {MAX_BYTES:,} bytes",
+            found=f"{len(data):,} bytes",
+            remedy="take checksums.txt unchanged from where the pool came from",
+        )
     digests: dict[str, str] = {}
     lines: dict[str, int] = {}
     for number, row in enumerate(io.BytesIO(data), 1):

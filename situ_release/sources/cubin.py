@@ -20,6 +20,7 @@ from situ_release.sources.elf import (
 )
 from situ_release.sources.embedded_paths import find_paths
 from situ_release.sources.faults import shown
+from situ_release.text import printable
 
 _OLD_ABI = 7
 # The e_flags bit of an architecture-specific build: in the old ABI, and in ABI 8 by CUDA 12.
@@ -66,7 +67,7 @@ class CubinKernel:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The tool that wrote a cubin, in its own words (``.note.nv.tkinfo``).
+    """The tool that wrote a cubin, in its own words (``.note.nv.tkinfo``), made printable.
 
     Attributes:
         producer: "ptxas", "nvasm_internal", …
@@ -276,8 +277,8 @@ def _toolchain(note: bytes) -> Toolchain | None:
     )
     release = _RELEASE.search(banner)
     return Toolchain(
-        producer=name,
+        producer=printable(name),
         release=release.group(1) if release else "",
         version=release.group(2) if release else "",
-        options=" ".join(options.split()),
+        options=printable(" ".join(options.split())),
     )

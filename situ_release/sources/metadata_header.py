@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from situ_release.digests import sha256_bytes
-from situ_release.errors import InputError
+from situ_release.errors import InputError, raise_all
 from situ_release.sources import fmha_header
 from situ_release.sources.faults import Faults, shown
 from situ_release.sources.metadata_table import (
@@ -44,7 +44,13 @@ _MAX_OPTION_CHARACTERS = 1 << 16
 _EXPORT_VERSION = re.compile(r'^#define TLLM_GEN_EXPORT_VERSION "([^"\n]{0,100})"', re.MULTILINE)
 _LENGTH = re.compile(r"^static constexpr size_t (\w{1,100})ListLen = ([0-9]{1,9});", re.MULTILINE)
 _ARRAY = re.compile(r"^static const [\w:]{1,200} (\w{1,100})List\[\] = \{", re.MULTILINE)
-_SKIPPED = re.compile(r"\s+|(?:#|//)[^\n]*\n")
+_SKIPPED = re.compile(r"\s+|//[^\n]*(?<!\\)\n")
+# The table is read without a preprocessor: nothing may make a compiler see another one. Real
+# headers have one #ifndef EXCLUDE_SM_100 around it.
+_CONDITIONAL = re.compile(
+    r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(?:if(?!ndef[ \t]+EXCLUDE_SM_[0-9]+$)|el)", re.MULTILINE
+)
+_RAW_STRING = re.compile(r'R"[^\s()\\]{0,16}\(')
 _RESUME = re.compile(r"^(?:\{|\};)", re.MULTILINE)
 
 # Options hold no quote, and every entry has one before its options: a search for the end of one
@@ -96,6 +102,7 @@ def read_header(data: bytes, where: str) -> MetadataHeader:
             expected="a C++ table '…List[] = {' and its declared length '…ListLen = <n>;'",
             found=_first_line(text),
         )
+    _refuse_hidden_table(text, array.start(), where)
     entries = _read_entries(text, array.end(), where, faults)
     declared = int(length[2])
     if declared != len(entries) and not faults.problems:
@@ -153,6 +160,34 @@ def write_header(
     ]
     rows = [_render(entry) for entry in entries]
     return "\n".join([*head, *rows, "};", ""]).encode()
+
+
+def _refuse_hidden_table(text: str, start: int, where: str) -> None:
+    """Whether a compiler could see another table than the one that begins at ``start``.
+
+    Raises:
+        InputError: there are conditionals, or a comment or raw string that holds the table.
+    """
+    found: dict[str, int] = {}
+    if conditional := _CONDITIONAL.search(text):
+        found["a preprocessor conditional"] = conditional.start()
+    comment = text.rfind("/*", 0, start)
+    if comment > text.rfind("*/", 0, start):
+        found["a comment around the table"] = comment
+    if raw := _RAW_STRING.search(text, 0, start):
+        found["a raw string"] = raw.start()
+    raise_all(
+        InputError,
+        (
+            header_problem(
+                "the table cannot be told without a compiler",
+                f"{where}:{text.count(chr(10), 0, position) + 1}",
+                expected="no conditional but #ifndef EXCLUDE_SM_<n>, no comment around the table",
+                found=what,
+            )
+            for what, position in found.items()
+        ),
+    )
 
 
 def _read_entries(text: str, start: int, where: str, faults: Faults) -> list[MetadataEntry]:

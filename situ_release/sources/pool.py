@@ -93,7 +93,7 @@ class Pool:
             join(folder, name)
             for folder, found in self.files.walk()
             for name in found.files
-            if name.endswith(FILE_SUFFIX)
+            if name.lower().endswith(FILE_SUFFIX)
         )
 
     @cached_property

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from situ_release.bundle.lock import write_lock_file
 from situ_release.bundle.selection import select
 from situ_release.errors import InputError, Problem, UsageError
 from situ_release.sources.marker import RecoveredClaims, RecoveredMarker
-from tests.synth.elf import make_cubin
+from tests.synth.elf import make_cubin, make_fatbin
 from tests.synth.inputs import MiniInputs, make_inputs
 from tests.synth.pool import FAMILIES, KERNELS, NEAR_MISSES, UNKNOWN_NAMES, git
 
@@ -381,7 +382,7 @@ def test_full_disk_leaves_nothing(inputs: MiniInputs, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Path, "write_bytes", full)
     before = sorted(path.name for path in inputs.folder.iterdir())
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(HostError, match="No space left"):
         inputs.stage()
     assert sorted(path.name for path in inputs.folder.iterdir()) == before
 
@@ -431,3 +432,35 @@ def test_pool_in_a_zip(inputs: MiniInputs) -> None:
 def test_version(inputs: MiniInputs) -> None:
     assert inputs.stage(version="1.2.3").manifest.package_version == "1.2.3"
     assert 'version = "1.2.3"' in (inputs.out / "pyproject.toml").read_text()
+
+
+def test_odd_names_are_written_escaped(inputs: MiniInputs) -> None:
+    pool = inputs.pool.root.rename(inputs.folder / "po\nol\udcff")
+    inputs.pool = replace(inputs.pool, root=pool)
+    git(inputs.snapshot, "checkout", "--quiet", "-b", "br\u202e")
+    inputs.compile(
+        needed=["libc\x1b[31m.so"],
+        fatbin=make_fatbin("ptx").replace(b"\x01\0\x01\x01", b"\x10\0\x01\x01", 1),
+    )
+    module = inputs.module.with_name(f"mod\n\udcff_{inputs.module.stem.rpartition('_')[2]}.so")
+    inputs.module = inputs.module.rename(module)
+    manifest = inputs.stage().manifest
+    assert manifest.pool is not None
+    assert manifest.pool.name == r"po\nol\udcff"
+    assert manifest.snapshot is not None
+    assert manifest.snapshot.branch == r"br\u202e"
+    assert manifest.runner.source_module_name.startswith(r"mod\n\udcff_")
+    assert manifest.runner.needed is not None
+    assert r"libc\x1b[31m.so" in manifest.runner.needed
+    assert manifest.runner.device_code is not None
+    assert [found.kind for found in manifest.runner.device_code] == ["other"]
+    assert manifest.canonical().encode() == inputs.stage().manifest_path.read_bytes()
+
+
+def test_a_cubin_whose_producer_tells_no_version(inputs: MiniInputs) -> None:
+    toolchain = ("nvasm_internal", "", "", "")
+    _replaced(make_cubin(FIRST, toolchain=toolchain))(inputs)
+    entries = {entry.kernel: entry for entry in inputs.stage().manifest.cubins}
+    made = entries[FIRST].toolchain
+    assert made is not None
+    assert (made.producer, made.version) == ("nvasm_internal", "")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError
+from situ_release.sources import checksums
 from situ_release.sources.checksums import read_checksums, relative_path_fault, write_checksums
 from tests.sources.attempt import attempt, is_complete
 
@@ -113,3 +114,9 @@ def test_what_is_written_is_read_back(digests: dict[str, str]) -> None:
             write_checksums(digests)
     else:
         assert read_checksums(write_checksums(digests), "c").digests == digests
+
+
+def test_a_giant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "MAX_BYTES", 100)
+    with pytest.raises(InputError, match="too large"):
+        read_checksums(bytes(101), "checksums.txt")

@@ -132,3 +132,8 @@ def test_kernels_of_one_name_are_refused_before_their_sections_are_read_again() 
     data = make_cubin(kernels=["k"] * 3)
     with pytest.raises(InputError, match="two kernels of one name, k"):
         read_cubin(data, "k")
+
+
+def test_the_producer_and_its_options_are_printable() -> None:
+    data = make_cubin(toolchain=("\x1b[31m", "x", "y", "-a\u202e"))
+    assert read_cubin(data, "k").toolchain == Toolchain(r"\x1b[31m", "", "", r"-a\u202e")

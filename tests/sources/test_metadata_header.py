@@ -124,6 +124,37 @@ def test_truncation_anywhere_in_the_table(part: float) -> None:
     assert problems[-1][0] is not None
 
 
+def _around(before: str, after: str = "") -> str:
+    table = FULL_TEXT.index("static constexpr")
+    return f"{FULL_TEXT[:table]}{before}\n{FULL_TEXT[table:]}{after}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (_around("#if 0", "#endif"), "a preprocessor conditional"),
+        (_around("#  ifdef X", "#endif"), "a preprocessor conditional"),
+        (_around("#ifndef __cplusplus", "#endif"), "a preprocessor conditional"),
+        (_around("#ifndef EXCLUDE_SM_100\n#else", "#endif"), "a preprocessor conditional"),
+        (_around("/*", "*/"), "a comment around the table"),
+        (_around('const char *x = R"(', ')";'), "a raw string"),
+    ],
+)
+def test_a_table_that_a_compiler_may_not_see(text: str, found: str) -> None:
+    assert [each[2] for each in refused(text)] == [found]
+
+
+def test_the_real_headers_guard_is_no_fault() -> None:
+    text = _around("#ifndef EXCLUDE_SM_100", "#endif // EXCLUDE_SM_100")
+    assert len(read_header(text.encode(), "meta.h")) == len(ENTRIES)
+
+
+@pytest.mark.parametrize("hidden", ["/* {nullptr */ ", "#if 0\n", "// x \\\n"])
+def test_no_entry_of_the_table_is_hidden(hidden: str) -> None:
+    entry = FULL_TEXT.index("{nullptr")
+    assert refused(FULL_TEXT[:entry] + hidden + FULL_TEXT[entry:])
+
+
 def test_truncation_between_two_entries() -> None:
     text = BARE_TEXT[: BARE_TEXT.index(KERNELS[2])].rpartition("{nullptr")[0]
     assert refused(text) == [

@@ -183,6 +183,12 @@ def test_names_that_differ_only_by_case_name_both(pool: MiniPool) -> None:
     assert FILE.replace("Bmm_", "bmm_") in message
 
 
+def test_a_suffix_in_other_letters_is_the_same_name_too(pool: MiniPool) -> None:
+    twin = pool.root / f"{FILE.removesuffix('.cubin')}.CUBIN"
+    twin.write_bytes(b"")
+    assert "differ only by case" in refusal(lambda: open_pool(pool.root).find(KERNEL))
+
+
 def test_another_case_is_not_the_file(pool: MiniPool) -> None:
     pool.cubin(KERNEL).rename(pool.root / FILE.replace("Bmm_", "bmm_"))
     message = refusal(lambda: open_pool(pool.root).find(KERNEL))
