@@ -1,4 +1,4 @@
-"""DLPack's structures for TVM-FFI's environment allocator, by ctypes.
+"""DLPack's structures, and TVM-FFI's environment allocator, by ctypes.
 
 Source: ``dlpack.h`` 1.1 and ``tvm/ffi/extra/c_env_api.h`` of apache-tvm-ffi 0.1.
 """
@@ -41,6 +41,12 @@ class DLTensor(ctypes.Structure):
         return math.prod(self.sizes) * int(self.bits) * int(self.lanes) // 8
 
 
+class DLManagedTensor(ctypes.Structure):
+    """``DLManagedTensor``."""
+
+    _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", DELETER))
+
+
 class DLManagedTensorVersioned(ctypes.Structure):
     """``DLManagedTensorVersioned``."""
 
@@ -62,6 +68,33 @@ ALLOCATOR = ctypes.CFUNCTYPE(
     SET_ERROR,
 )
 """``DLPackManagedTensorAllocator``: prototype, result, error context, error function."""
+
+
+def row_major(shape: Sequence[int]) -> tuple[ctypes.Array[ctypes.c_int64], ...]:
+    """The arrays that a :class:`DLTensor` without gaps points to; it does not keep them alive.
+
+    Args:
+        shape: sizes, in elements.
+
+    Returns:
+        The shape and the strides, in elements.
+    """
+    extents = ctypes.c_int64 * max(len(shape), 1)
+    strides = (math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return extents(*shape), extents(*strides)
+
+
+def set_allocator(function: Any) -> None:
+    """Give this thread and process an allocator; the caller keeps it alive.
+
+    Args:
+        function: an :data:`ALLOCATOR`.
+    """
+    import tvm_ffi
+
+    core = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
+    core.TVMFFIEnvSetDLPackManagedTensorAllocator(function, 1, None)
+
 
 Place = Callable[[DLTensor], tuple[int, Callable[[], None]]]
 """Finds room for a prototype: its address, and what to do when it is given back."""
@@ -92,10 +125,7 @@ class EnvironmentAllocator:
 
         A call with torch tensors among its arguments still uses torch's.
         """
-        import tvm_ffi
-
-        core = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
-        core.TVMFFIEnvSetDLPackManagedTensorAllocator(self._function, 1, None)
+        set_allocator(self._function)
 
     def _allocate(self, prototype: Any, result: Any, context: Any, set_error: Any) -> int:
         try:
@@ -107,10 +137,7 @@ class EnvironmentAllocator:
 
     def _lend(self, prototype: DLTensor) -> int:
         address, release = self._place(prototype)
-        sizes = prototype.sizes
-        extents = ctypes.c_int64 * max(len(sizes), 1)
-        shape = extents(*sizes)
-        strides = extents(*(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))))
+        shape, strides = row_major(prototype.sizes)
         managed = DLManagedTensorVersioned(major=1, deleter=self._deleter)
         managed.tensor = DLTensor(
             address,

@@ -1,7 +1,6 @@
 """DLPack tensors of invented device memory, for the runner's arguments and its allocations.
 
-Structures follow ``dlpack.h`` 1.x; the environment allocator's type is that of TVM-FFI's
-``extra/c_env_api.h``. What is handed out stays alive until its deleter is called.
+What is handed out stays alive until its deleter is called.
 """
 
 from __future__ import annotations
@@ -11,6 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from situ_release.smoke.dlpack import (
+    ALLOCATOR,
+    DELETER,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLTensor,
+    row_major,
+    set_allocator,
+)
 from situ_release.smoke.rehearsal.memory import Allocation, DeviceMemory
 
 CUDA = 2
@@ -31,47 +39,6 @@ BFLOAT16 = ElementType(4, 16)
 FLOAT8_E4M3FN = ElementType(10, 8)
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _DLManagedTensor(ctypes.Structure):
-    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
-
-
-class _DLManagedTensorVersioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", _Deleter),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _DLTensor),
-    )
-
-
-_Allocator = ctypes.CFUNCTYPE(
-    ctypes.c_int,
-    ctypes.POINTER(_DLTensor),
-    ctypes.POINTER(ctypes.c_void_p),
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-)
-
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -84,7 +51,7 @@ def _take_back(address: int) -> None:
     release()
 
 
-_deleter = _Deleter(_take_back)
+_deleter = DELETER(_take_back)
 
 
 class DeviceTensor:
@@ -105,7 +72,7 @@ class DeviceTensor:
 
     def __dlpack__(self, **_: Any) -> Any:
         """A capsule "dltensor"; the consumer never frees the memory."""
-        address = _lend(_DLManagedTensor(), self.allocation, self.element, self.shape, _nothing)
+        address = _lend(DLManagedTensor(), self.allocation, self.element, self.shape, _nothing)
         return _new_capsule(address, b"dltensor", None)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -124,15 +91,12 @@ class EnvironmentAllocator:
 
     def __init__(self, memory: DeviceMemory) -> None:
         self._memory = memory
-        self._function = _Allocator(self._allocate)
+        self._function = ALLOCATOR(self._allocate)
         self.count = 0
 
     def install(self) -> None:
         """Make it the allocator of this process."""
-        import tvm_ffi
-
-        core = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
-        core.TVMFFIEnvSetDLPackManagedTensorAllocator(self._function, 1, None)
+        set_allocator(self._function)
 
     def restart(self) -> None:
         """Count from 0, for the names of what a call allocates."""
@@ -140,13 +104,13 @@ class EnvironmentAllocator:
 
     def _allocate(self, prototype: Any, result: Any, context: object, set_error: object) -> int:
         wanted = prototype.contents
-        shape = tuple(wanted.shape[: wanted.ndim])
+        shape = wanted.sizes
         element = ElementType(wanted.code, wanted.bits)
         self.count += 1
         allocation = self._memory.allocate(
             f"the runner's allocation {self.count} of shape {list(shape)}", _bytes(element, shape)
         )
-        managed = _DLManagedTensorVersioned(major=1)
+        managed = DLManagedTensorVersioned(major=1)
 
         def release() -> None:
             self._memory.free(allocation)
@@ -156,18 +120,16 @@ class EnvironmentAllocator:
 
 
 def _lend(
-    managed: _DLManagedTensor | _DLManagedTensorVersioned,
+    managed: DLManagedTensor | DLManagedTensorVersioned,
     allocation: Allocation,
     element: ElementType,
     shape: tuple[int, ...],
     release: Callable[[], None],
 ) -> int:
     """Fill a managed tensor, keep it until its deleter is called, and give its address."""
-    extents = ctypes.c_int64 * max(len(shape), 1)
-    sizes = extents(*shape)
-    strides = extents(*(math.prod(shape[axis + 1 :]) for axis in range(len(shape))))
+    sizes, strides = row_major(shape)
     managed.deleter = _deleter
-    managed.tensor = _DLTensor(
+    managed.tensor = DLTensor(
         allocation.address, CUDA, 0, len(shape), element.code, element.bits, 1, sizes, strides, 0
     )
     address = ctypes.addressof(managed)

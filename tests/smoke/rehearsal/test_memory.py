@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ctypes
 
+from situ_release.smoke.dlpack import (
+    ALLOCATOR,
+    SET_ERROR,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLTensor,
+)
 from situ_release.smoke.rehearsal.dlpack import (
     BFLOAT16,
     UINT8,
     DeviceTensor,
     EnvironmentAllocator,
-    _Allocator,
-    _DLManagedTensor,
-    _DLManagedTensorVersioned,
-    _DLTensor,
 )
 from situ_release.smoke.rehearsal.memory import TAG, DeviceMemory
 
@@ -68,7 +71,7 @@ def test_a_tensor_is_a_dlpack_producer() -> None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     capsule = tensor.__dlpack__(stream=None)
-    managed = _DLManagedTensor.from_address(pointer(capsule, b"dltensor"))
+    managed = DLManagedTensor.from_address(pointer(capsule, b"dltensor"))
     seen = managed.tensor
     assert (seen.data, seen.device_type, seen.ndim) == (tensor.allocation.address, 2, 2)
     assert (seen.code, seen.bits, seen.lanes) == (4, 16, 1)
@@ -82,12 +85,12 @@ def test_the_allocator_gives_memory_and_takes_it_back() -> None:
     memory = DeviceMemory()
     allocator = EnvironmentAllocator(memory)
     shape = (ctypes.c_int64 * 2)(7, 9)
-    wanted = _DLTensor(None, 2, 0, 2, UINT8.code, UINT8.bits, 1, shape, None, 0)
+    wanted = DLTensor(None, 2, 0, 2, UINT8.code, UINT8.bits, 1, shape, None, 0)
     result = ctypes.c_void_p()
-    function = ctypes.cast(allocator._function, _Allocator)
-    assert function(ctypes.byref(wanted), ctypes.byref(result), None, None) == 0
+    function = ctypes.cast(allocator._function, ALLOCATOR)
+    assert function(ctypes.byref(wanted), ctypes.byref(result), None, SET_ERROR()) == 0
     assert allocator.count == 1
-    managed = _DLManagedTensorVersioned.from_address(result.value or 0)
+    managed = DLManagedTensorVersioned.from_address(result.value or 0)
     assert managed.major == 1
     owner = memory.owner(managed.tensor.data)
     assert owner is not None
