@@ -1,16 +1,18 @@
 """A wheel as an archive: its members, its faults, and one fast pass over its content.
 
-The central directory is read by :mod:`zipfile`; members are then inflated straight from the mapped
-file on every core, because ``verify`` has to read the whole wheel in hardly more time than one core
-needs. Unlike ``zipfile``, nothing in the file may be left unexplained: bytes before, between or
-after the members are faults, since two tools may then see two different wheels.
+The file is read into memory once, so that nothing that happens to it afterwards can be seen. The
+central directory is read by :mod:`zipfile`; members are then inflated on every core, because
+``verify`` has to read the whole wheel in hardly more time than one core needs. Unlike ``zipfile``,
+nothing in the file may be left unexplained: bytes before, between or after the members are faults,
+since two tools may then see two different wheels.
 """
 
 from __future__ import annotations
 
 import hashlib
-import mmap
+import io
 import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -20,14 +22,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from situ_release.errors import InputError, Problem, raise_all
-from situ_release.wheel.structure import (
-    ENCRYPTED,
-    LOCAL_HEADER,
-    fault,
-    local_header,
-    structural_faults,
-)
+from situ_release.errors import InputError, Problem, SituReleaseError, raise_all
+from situ_release.wheel.layout import LOCAL_HEADER, end_record_faults, fault, local_header
+from situ_release.wheel.structure import ENCRYPTED, excess_faults, structural_faults
+
+MAX_WHEEL_BYTES = 1 << 30
+"""Larger files are not read; the first bundle's wheel has 9 MB."""
 
 MAX_CONTENT_BYTES = 1 << 30
 """Most bytes that all members together may declare: 30 times the first bundle."""
@@ -90,11 +90,12 @@ class MemberContent:
 
 @dataclass(frozen=True, slots=True)
 class WheelArchive:
-    """An opened wheel; the file must not change while it is in use.
+    """A wheel as it was when it was read.
 
     Attributes:
         path: the file.
-        members: every entry in the order of the central directory; empty if there is none.
+        members: every entry in the order of the central directory; empty if there is none, or if
+            reading the members would not be safe.
         faults: structural faults, where a member's name is ``Problem.where`` ("" for the archive).
     """
 
@@ -212,34 +213,57 @@ def open_wheel(path: Path) -> WheelArchive:
 
 
 def examine_wheel(path: Path) -> WheelArchive:
-    """Open any readable file as a wheel; what is wrong with its structure is data, not an error.
+    """Read any file as a wheel; what is wrong with its structure is data, not an error.
 
     Raises:
-        InputError: the file is missing or cannot be read.
+        InputError: the file is missing, cannot be read, is no regular file or larger than
+            MAX_WHEEL_BYTES.
     """
+    data = _read(path)
+    view = memoryview(data)
+    if faults := end_record_faults(view):
+        return WheelArchive(path, (), tuple(faults), view)
     try:
-        with path.open("rb") as stream:
-            length = os.fstat(stream.fileno()).st_size
-            mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if length else b""
-            view = memoryview(mapped)
-            try:
-                with zipfile.ZipFile(stream) as archive:
-                    infos, directory = archive.infolist(), archive.start_dir
-            except _ZIP_ERRORS as error:
-                found = "an empty file" if not length else str(error) or type(error).__name__
-                unreadable = fault("not a readable zip archive", "", "a wheel (zip)", found)
-                return WheelArchive(path, (), (unreadable,), view)
-    except OSError as error:
-        raise InputError.of(
-            "cannot read the wheel",
-            path,
-            expected="a readable file",
-            found=error.strerror or str(error),
-            remedy="check the path",
-        ) from error
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            infos = archive.infolist()
+    except _ZIP_ERRORS as error:
+        found = str(error) or type(error).__name__
+        unreadable = fault("not a readable zip archive", "", "a wheel (zip)", found)
+        return WheelArchive(path, (), (unreadable,), view)
+    if faults := excess_faults(view, infos, MAX_CONTENT_BYTES):
+        return WheelArchive(path, (), tuple(faults), view)
     members = tuple(_member(info) for info in infos)
-    faults = structural_faults(view, infos, directory, MAX_CONTENT_BYTES)
-    return WheelArchive(path, members, tuple(faults), view)
+    return WheelArchive(path, members, tuple(structural_faults(view, infos)), view)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        # Opening a FIFO would otherwise wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        found = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(path, "a readable file", found) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            found = "a folder" if stat.S_ISDIR(status.st_mode) else "a FIFO, device or socket"
+            raise _unreadable(path, "a regular file", found)
+        if status.st_size > MAX_WHEEL_BYTES:
+            expected = f"at most {MAX_WHEEL_BYTES} bytes"
+            raise _unreadable(path, expected, f"{status.st_size} bytes")
+        with open(descriptor, "rb", closefd=False) as stream:
+            return stream.read(status.st_size)
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise _unreadable(path, "a readable file", found) from error
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(path: Path, expected: str, found: str) -> SituReleaseError:
+    return InputError.of(
+        "cannot read the wheel", path, expected=expected, found=found, remedy="check the path"
+    )
 
 
 # What zipfile raises for arbitrary bytes: bad offsets, names and dates come through as ValueError,

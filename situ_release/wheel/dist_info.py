@@ -24,6 +24,12 @@ SBOMS = "sboms/"
 MAX_FIELD_BYTES = 1 << 14
 """Longer header fields of METADATA are refused: Python takes quadratic time for some."""
 
+# Control characters and those that change the direction of the text around them: what a reviewer
+# sees of them is not what is there, and some readers take them for ends of lines.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+_WHEEL_LINE = re.compile(r"([A-Za-z][A-Za-z0-9-]*): *(\S.*)")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _NEXT_FIELD = re.compile(rb"\n(?![ \t])")
 
@@ -134,6 +140,8 @@ def read_metadata(data: bytes, where: str) -> Metadata:
     if any(len(field) > MAX_FIELD_BYTES for field in _NEXT_FIELD.split(headers)):
         found = f"a header field of more than {MAX_FIELD_BYTES:,} bytes"
         raise InputError(_not_metadata(where, found))
+    if control := _CONTROLS.search(data.decode("utf-8", "replace")):
+        raise InputError(_not_metadata(where, f"the control character {control[0]!a}"))
     try:
         return Metadata.from_email(data, validate=True)
     except ExceptionGroup as group:
@@ -156,15 +164,26 @@ def _not_metadata(where: str, found: str) -> Problem:
 def read_wheel_headers(data: bytes, where: str) -> WheelHeaders:
     """Parse WHEEL.
 
+    Installers read it as mail headers, others line by line; only what both understand in one way is
+    accepted: ``Key: value`` lines, each key but Tag once.
+
     Raises:
-        InputError: not UTF-8, or no Wheel-Version.
+        InputError: not UTF-8, lines of another form, a key that is given twice, no Wheel-Version.
     """
     try:
-        lines = [line.partition(":") for line in data.decode("utf-8").splitlines()]
+        lines = data.decode("utf-8").rstrip("\n").split("\n")
     except UnicodeDecodeError as error:
         raise _not_wheel_headers(where, str(error)) from error
-    fields = [(name.strip().lower(), value.strip()) for name, _, value in lines]
-    first = dict(reversed(fields))
+    fields: list[tuple[str, str]] = []
+    for number, line in enumerate(lines if data else (), 1):
+        match = _WHEEL_LINE.fullmatch(line)
+        if match is None or not line.isprintable():
+            raise _not_wheel_headers(f"{where}:{number}", f"{line[:80]!a} instead of Key: value")
+        fields.append((match[1].lower(), match[2].strip()))
+    once = [name for name, _ in fields if name != "tag"]
+    if twice := sorted({name for name in once if once.count(name) > 1}):
+        raise _not_wheel_headers(where, f"more than one {', '.join(twice)}")
+    first = dict(fields)
     if not first.get("wheel-version"):
         raise _not_wheel_headers(where, "no Wheel-Version")
     return WheelHeaders(

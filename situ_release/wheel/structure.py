@@ -7,55 +7,50 @@ them two different wheels is a fault, and so is whatever an installer must not u
 from __future__ import annotations
 
 import stat
-import struct
 import zipfile
 from collections.abc import Iterator, Sequence
 
 from situ_release.errors import Problem
-
-LOCAL_HEADER = struct.Struct("<4s5H3L2H")
-"""Signature, version, flags, method, time, date, CRC, packed size, size, name and extra lengths."""
+from situ_release.wheel.layout import fault, layout_faults
 
 ENCRYPTED = 0x1 | 0x40
 """Flag bits of encrypted members."""
 
-_END_RECORD = struct.Struct("<4s4H2LH")
-_HAS_DESCRIPTOR = 0x8
+_DOS_FOLDER = 0x10
+_SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _UTF8_NAME = 0x800
-_SIZE_64 = 0xFFFFFFFF  # stands for a 64-bit size in an extra field
-_DESCRIPTOR_SIZES = (12, 16, 20, 24)  # with or without signature, 32- or 64-bit sizes
-_REBUILD = "build the wheel again, or fetch it again"
+# Effort of deflate, data descriptor, UTF-8 name.
+_PLAIN_FLAGS = 0x2 | 0x4 | 0x8 | _UTF8_NAME
+_MAX_NAME = 1024  # characters; the longest real one has 280
 
 
-def structural_faults(
-    view: memoryview, infos: Sequence[zipfile.ZipInfo], directory: int, limit: int
-) -> list[Problem]:
-    """Faults of names, members and layout; ``Problem.where`` is the member, "" for the archive.
+def excess_faults(view: memoryview, infos: Sequence[zipfile.ZipInfo], limit: int) -> list[Problem]:
+    """Why no member may be read at all: more content than anybody should unpack.
 
     Args:
         view: the whole file.
         infos: the central directory's entries.
-        directory: where the central directory begins, in bytes.
         limit: most bytes that all members together may declare.
     """
-    return [
-        *_name_faults(infos),
-        *_member_faults(infos, limit),
-        *_layout_faults(view, infos, directory),
-    ]
+    total = sum(info.file_size for info in infos)
+    if total > limit:
+        expected = f"at most {limit} bytes in all"
+        return [fault("the wheel declares too much content", "", expected, f"{total} bytes")]
+    packed = sum(info.compress_size for info in infos)
+    if packed > len(view):
+        expected, found = f"at most {len(view)} compressed bytes", f"{packed} declared"
+        return [fault("members overlap", "", expected, found)]
+    return []
 
 
-def fault(what: str, where: str, expected: str, found: str) -> Problem:
-    """A problem of the archive itself."""
-    return Problem(what, where, expected, found, _REBUILD)
+def structural_faults(view: memoryview, infos: Sequence[zipfile.ZipInfo]) -> list[Problem]:
+    """Faults of names, members and layout; ``Problem.where`` is the member, "" for the archive.
 
-
-def local_header(view: memoryview, offset: int) -> tuple[int, ...] | None:
-    """The fields of :data:`LOCAL_HEADER` (0 for the signature); None where there is no header."""
-    if not 0 <= offset <= len(view) - LOCAL_HEADER.size:
-        return None
-    signature, *fields = LOCAL_HEADER.unpack_from(view, offset)
-    return (0, *fields) if signature == b"PK\x03\x04" else None
+    Args:
+        view: the whole file, whose end record is sound.
+        infos: the central directory's entries.
+    """
+    return [*_name_faults(infos), *_member_faults(infos), *layout_faults(view, infos)]
 
 
 def _unsafe(name: str) -> str:
@@ -71,6 +66,8 @@ def _unsafe(name: str) -> str:
         return "an empty or . component"
     if not name.isprintable():
         return "an unprintable character"
+    if len(name) > _MAX_NAME:
+        return f"more than {_MAX_NAME} characters"
     return ""
 
 
@@ -88,74 +85,49 @@ def _name_faults(infos: Sequence[zipfile.ZipInfo]) -> Iterator[Problem]:
         elif first != name:
             yield fault("names differ only by case", name, "distinct names", first)
         files.add(name)
-    folders = {
-        name[:position]
-        for name in files
-        for position, character in enumerate(name)
-        if character == "/"
-    }
-    for name in sorted(files & folders):
+    folders = {folder for name in files for folder in _folders(name) if folder in files}
+    for name in sorted(folders):
         yield fault("a file and a folder have one name", name, "one of them", "both")
 
 
-def _member_faults(infos: Sequence[zipfile.ZipInfo], limit: int) -> Iterator[Problem]:
+def _folders(name: str) -> Iterator[str]:
+    """Every folder above a file; none for names too long to be unpacked."""
+    if len(name) <= _MAX_NAME:
+        yield from (name[:end] for end, character in enumerate(name) if character == "/")
+
+
+def _member_faults(infos: Sequence[zipfile.ZipInfo]) -> Iterator[Problem]:
     for info in infos:
-        name, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
+        name, mode = info.filename, info.external_attr >> 16
         if info.flag_bits & ENCRYPTED:
             yield fault("the member is encrypted", name, "plain content", "encryption flag")
+        elif info.flag_bits & ~_PLAIN_FLAGS:
+            found = f"flags {info.flag_bits:#06x}"
+            yield fault("unsupported zip features", name, "plain content", found)
+        if not info.orig_filename.isascii() and not info.flag_bits & _UTF8_NAME:
+            expected, found = "the flag for UTF-8", "bytes that readers decode in their own ways"
+            yield fault("the name has no encoding", name, expected, found)
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             found = f"method {info.compress_type}"
             yield fault("unsupported compression", name, "stored or deflated", found)
-        if kind == stat.S_IFLNK:
-            yield fault("the member is a symbolic link", name, "a regular file", "a link")
-        elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            yield fault("the member is a special file", name, "a regular file", oct(kind))
-        if name.endswith("/") and info.file_size:
-            yield fault("a folder entry has content", name, "0 bytes", f"{info.file_size} bytes")
-    total = sum(info.file_size for info in infos)
-    if total > limit:
-        expected = f"at most {limit} bytes in all"
-        yield fault("the wheel declares too much content", "", expected, f"{total} bytes")
+        if mode & _SPECIAL_BITS:
+            expected, found = "no setuid, setgid or sticky bit", oct(mode)
+            yield fault("the member has special permissions", name, expected, found)
+        yield from _kind_faults(info, name, stat.S_IFMT(mode))
 
 
-def _layout_faults(
-    view: memoryview, infos: Sequence[zipfile.ZipInfo], directory: int
-) -> Iterator[Problem]:
-    """Bytes that no entry accounts for, and local headers that say something else."""
-    position = 0
-    slack: tuple[int, ...] = (0,)
-    for info in sorted(infos, key=lambda info: info.header_offset):
-        gap = info.header_offset - position
-        if gap not in slack:
-            yield _gap_fault(info.filename, gap)
-        fields = local_header(view, info.header_offset)
-        if fields is None:
-            expected, found = "a local header", f"none at offset {info.header_offset}"
-            yield fault("the archive is damaged", info.filename, expected, found)
-            return
-        name_start = info.header_offset + LOCAL_HEADER.size
-        local_name = bytes(view[name_start : name_start + fields[9]])
-        encoding = "utf-8" if info.flag_bits & _UTF8_NAME else "cp437"
-        if local_name != info.orig_filename.encode(encoding, "replace"):
-            found = repr(local_name)[1:]
-            yield fault("two names for one member", info.filename, "the directory's name", found)
-        streamed = info.flag_bits & _HAS_DESCRIPTOR
-        stated = (info.compress_type, info.CRC, info.compress_size, info.file_size)
-        local = (fields[3], *fields[6:9])
-        if not streamed and local != stated and _SIZE_64 not in local:
-            expected, found = "what the directory says", "another method, CRC or size before it"
-            yield fault("two descriptions of one member", info.filename, expected, found)
-        position = name_start + fields[9] + fields[10] + info.compress_size
-        slack = _DESCRIPTOR_SIZES if streamed else (0,)
-    if directory - position not in slack:
-        yield _gap_fault("", directory - position)
-    end = len(view) - _END_RECORD.size
-    if _END_RECORD.unpack_from(view, end)[0] != b"PK\x05\x06":
-        expected, found = "the end record last", "a comment or other bytes behind it"
-        yield fault("data after the end of the archive", "", expected, found)
-
-
-def _gap_fault(before: str, gap: int) -> Problem:
-    where = f"before {before}" if before else "before the central directory"
-    what = "unexplained bytes in the archive" if gap > 0 else "members overlap"
-    return Problem(what, "", "members without gaps", f"{gap} bytes {where}", _REBUILD)
+def _kind_faults(info: zipfile.ZipInfo, name: str, kind: int) -> Iterator[Problem]:
+    """A member is a folder by its name, its mode and its DOS attribute, or by none of them."""
+    if kind == stat.S_IFLNK:
+        yield fault("the member is a symbolic link", name, "a regular file", "a link")
+    elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        yield fault("the member is a special file", name, "a regular file", oct(kind))
+    elif name.endswith("/"):
+        if kind == stat.S_IFREG:
+            yield fault("a folder entry with a file's mode", name, "a folder", oct(kind))
+        if info.file_size or info.compress_size:
+            found = f"{info.file_size} bytes, {info.compress_size} compressed"
+            yield fault("a folder entry has content", name, "0 bytes", found)
+    elif kind == stat.S_IFDIR or info.external_attr & _DOS_FOLDER:
+        expected, found = "a regular file", f"attributes {info.external_attr:#010x}"
+        yield fault("the member is marked as a folder", name, expected, found)

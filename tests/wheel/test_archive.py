@@ -96,7 +96,7 @@ def test_blocks_larger_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_missing_file_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the wheel: expected a readable file, found"):
         examine_wheel(tmp_path / "nothing.whl")
-    with pytest.raises(InputError, match="Is a directory"):
+    with pytest.raises(InputError, match="expected a regular file, found a folder"):
         examine_wheel(tmp_path)
 
 
@@ -111,7 +111,6 @@ def test_missing_member_is_an_input_error(tmp_path: Path) -> None:
         (b"", "an empty file"),
         (b"version https://git-lfs.github.com/spec/v1\n", "not a zip file"),
         (b"PK\x03\x04" + bytes(100), "not a zip file"),
-        (b"PK\x05\x06" + b"\xff" * 18, ""),
     ],
 )
 def test_not_a_zip(tmp_path: Path, content: bytes, found: str) -> None:
@@ -193,7 +192,7 @@ def test_file_and_folder_of_one_name(tmp_path: Path) -> None:
 
 
 def test_folders_are_fine_and_content_in_them_is_not(tmp_path: Path) -> None:
-    path = small(tmp_path / "x.whl", {"a/": b"", "a/b": b"2"})
+    path = small(tmp_path / "x.whl", {"a/": b"", "a/b": b"2"}, compress_type=zipfile.ZIP_STORED)
     assert faults(path) == []
     assert list(open_wheel(path).scan(lambda name: False)) == ["a/b"]
     path = small(tmp_path / "y.whl", {"a/": b"boo"})
@@ -228,6 +227,14 @@ def test_bytes_that_nobody_accounts_for(tmp_path: Path) -> None:
     whole = small(tmp_path / "x.whl").read_bytes()
     path = tmp_path / "y.whl"
     path.write_bytes(b"#!/bin/sh\n" + whole)
+    assert faults(path)[0].startswith("the end record does not fit the archive")
+    blob = bytearray(path.read_bytes())
+    central = blob.index(CENTRAL)
+    for start in (central, blob.index(CENTRAL, central + 1)):
+        shifted = struct.unpack_from("<L", blob, start + 42)[0] + 10
+        struct.pack_into("<L", blob, start + 42, shifted)
+    struct.pack_into("<L", blob, len(blob) - 6, central)
+    path.write_bytes(blob)
     assert "10 bytes before a/x" in faults(path)[0]
     path.write_bytes(whole + b"more")
     assert faults(path)[0].startswith("data after the end of the archive")

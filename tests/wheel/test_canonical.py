@@ -123,11 +123,11 @@ def test_names_beyond_ascii(tmp_path: Path) -> None:
 
 def test_a_damaged_member_is_not_rewritten(tmp_path: Path) -> None:
     path = make_wheel(tmp_path)
-    archive = open_wheel(path)
     damaged = bytearray(path.read_bytes())
-    offset = archive.members[3].offset
+    offset = open_wheel(path).members[3].offset
     damaged[offset + 300] ^= 0xFF
     path.write_bytes(damaged)
+    archive = open_wheel(path)
     with pytest.raises(InputError, match="the member is damaged"):
         write_canonical(
             archive, tmp_path / "out.whl", dist_info=DIST_INFO, epoch=EPOCH, replaced={}

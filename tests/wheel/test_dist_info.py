@@ -73,6 +73,9 @@ def test_metadata() -> None:
         METADATA + b"Requires-Dist: ,,,\n",
         METADATA + b"Requires-Python: nonsense\n",
         METADATA + b"Unknown-Field: 1\n",
+        METADATA + b"\nValidated on B300.\x1b[31m\n",
+        METADATA + b"Summary: one\x0cLicense: two\n",
+        METADATA + "\nname\u202egpj.exe\n".encode(),
         b"Metadata-Version: 2.4\nName: a\nVersion: " + b"9" * 5000 + b"\n",
         METADATA + b"Description-Content-Type: text/markdown" + b'{"a":' * 100_000 + b"\n",
     ],
@@ -100,7 +103,28 @@ def test_wheel_headers() -> None:
     )
 
 
-@pytest.mark.parametrize(("data", "found"), [(b"", "no Wheel-Version"), (b"\xff", "can't decode")])
+WHEEL = b"Wheel-Version: 1.0\nGenerator: x\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"", "no Wheel-Version"),
+        (b"Generator: x\n", "no Wheel-Version"),
+        (b"\xff", "can't decode"),
+        (WHEEL + b" Root-Is-Purelib: false\nRoot-Is-Purelib: true\n", "' Root-Is-Purelib: false'"),
+        (WHEEL + b"\tmore\n", "WHEEL:3"),
+        (WHEEL + b"\nRoot-Is-Purelib: false\n", "WHEEL:3"),
+        (b"\n" + WHEEL, "WHEEL:1"),
+        (WHEEL + b"A: b\x0cRoot-Is-Purelib: false\n", r"b\x0cRoot"),
+        (WHEEL + b"A: b\rRoot-Is-Purelib: false\n", r"b\rRoot"),
+        (WHEEL + "A: b\u2028Root-Is-Purelib: false\n".encode(), r"b\u2028Root"),
+        (WHEEL + b"Root-Is-Purelib : false\n", "'Root-Is-Purelib : false'"),
+        (WHEEL + b"Root-Is-Purelib\n", "'Root-Is-Purelib'"),
+        (WHEEL + b"Root-Is-Purelib:\n", "'Root-Is-Purelib:'"),
+        (WHEEL + b"generator: y\n", "more than one generator"),
+    ],
+)
 def test_invalid_wheel_headers(data: bytes, found: str) -> None:
     with pytest.raises(InputError, match="WHEEL is not valid") as caught:
         read_wheel_headers(data, "WHEEL")
