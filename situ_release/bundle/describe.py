@@ -12,6 +12,7 @@ from situ_release.bundle.agreement import AgreedCubin
 from situ_release.bundle.manifest import DeviceCodeKind, Manifest
 from situ_release.bundle.provenance import Provenance
 from situ_release.bundle.recipe import LoadedRecipe, validation_problems
+from situ_release.bundle.recipe_texts import runtime_versions
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError
 from situ_release.sources.cubin import Cubin
@@ -75,7 +76,7 @@ def describe(
         "tactic_policy": recipe.tactic_policy.model_dump(mode="json"),
         "expert_parallel": recipe.expert_parallel.model_dump(),
         "runtime_dependencies": {
-            "apache_tvm_ffi": _specifier_of(recipe.package.requires_dist, "apache-tvm-ffi"),
+            "apache_tvm_ffi": runtime_versions(recipe.package.requires_dist),
             "cuda_driver_soname": recipe.runtime.cuda_driver_soname,
             "cuda_runtime_soname": recipe.runtime.cuda_runtime_soname,
             "python": recipe.package.requires_python,
@@ -185,13 +186,3 @@ def _cubin_entry(agreed: AgreedCubin) -> dict[str, Any]:
 def _text(found: str) -> str:
     """A name from a file or folder as the manifest may hold it: printable and not empty."""
     return printable(found) or "(empty)"
-
-
-def _specifier_of(requirements: list[str], name: str) -> str:
-    from packaging.requirements import Requirement
-
-    for text in requirements:
-        requirement = Requirement(text)
-        if requirement.name == name:
-            return text.removeprefix(requirement.name).strip()
-    raise ValueError(f"the recipe's requires_dist does not name {name}")

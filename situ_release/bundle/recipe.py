@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 from pydantic import (
@@ -26,36 +24,13 @@ from pydantic import (
 )
 
 from situ_release import resources, toml
+from situ_release.bundle import recipe_texts
 from situ_release.bundle.publication_policy import PublicationPolicy
 from situ_release.bundle.smoke_policy import SmokePolicy
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, UsageError
 
 DEFAULT_RECIPE = "kimi-k3-situ"
-
-
-def _is_version(text: str) -> str:
-    try:
-        Version(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r} is not a PEP 440 version") from error
-    return text
-
-
-def _is_specifier(text: str) -> str:
-    try:
-        SpecifierSet(text)
-    except InvalidSpecifier as error:
-        raise ValueError(str(error)) from error
-    return text
-
-
-def _is_requirement(text: str) -> str:
-    try:
-        Requirement(text)
-    except InvalidRequirement as error:
-        raise ValueError(str(error).splitlines()[0]) from error
-    return text
 
 
 def _is_relative(text: str) -> str:
@@ -65,13 +40,14 @@ def _is_relative(text: str) -> str:
     return text
 
 
-Text = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Blankable = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
+_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
+Text = Annotated[str, StringConstraints(min_length=1, pattern=_ONE_LINE)]
+Blankable = Annotated[str, StringConstraints(pattern=_ONE_LINE)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 RelativePath = Annotated[Text, AfterValidator(_is_relative)]
-VersionText = Annotated[str, AfterValidator(_is_version)]
+VersionText = recipe_texts.VersionText
 Arch = Annotated[str, StringConstraints(pattern=r"^sm[0-9]{2,3}[af]?$")]
 
 
@@ -83,14 +59,14 @@ class Package(_Closed):
     """The distribution and import package of the wheel; the fields of its METADATA."""
 
     distribution: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")]
-    import_name: Identifier
+    import_name: recipe_texts.ImportName
     version: VersionText
     summary: Text
     license_expression: Text
-    requires_python: Annotated[str, AfterValidator(_is_specifier)]
-    requires_dist: list[Annotated[str, AfterValidator(_is_requirement)]]
+    requires_python: recipe_texts.VersionSpecifier
+    requires_dist: recipe_texts.Requirements
     classifiers: list[Text]
-    urls: dict[str, Text]
+    urls: dict[recipe_texts.LinkLabel, recipe_texts.Link]
 
 
 class Target(_Closed):
@@ -206,7 +182,7 @@ class LicenseText(_Closed):
 
     component: Text
     expression: Text
-    path: RelativePath
+    path: recipe_texts.LicensePath
     source: Annotated[list[RelativePath], Field(min_length=1)]
 
 
@@ -273,7 +249,7 @@ class Recipe(_Closed):
         for label, names in (
             ("family", families),
             ("contract", [contract.name for contract in self.contracts]),
-            ("licence path", [text.path for text in self.licenses]),
+            ("licence path", [text.path.lower() for text in self.licenses]),
         ):
             twice = _duplicates(names)
             if twice:
@@ -282,10 +258,17 @@ class Recipe(_Closed):
         unknown -= set(families)
         if unknown:
             raise ValueError(f"provenance.counts names unknown families: {sorted(unknown)}")
-        precisions = {family.precision for family in self.families}
+        paths = {text.path.lower() for text in self.licenses}
+        for path in paths:
+            if any(other.startswith(f"{path}/") for other in paths):
+                raise ValueError(f"licence path {path} is a file and a folder")
+        gated = {family.precision for family in self.families if family.gated_act}
         for contract in self.contracts:
-            if contract.precision not in precisions:
-                raise ValueError(f"contract {contract.name}: no family has {contract.precision}")
+            if contract.precision not in gated:
+                raise ValueError(
+                    f"contract {contract.name}: no family of {contract.precision} has a gated_act, "
+                    "as its first product needs"
+                )
         return self
 
     @property
