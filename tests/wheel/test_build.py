@@ -312,7 +312,7 @@ def test_a_backend_that_is_killed(payload: Path, tmp_path: Path) -> None:
 
 def test_an_unwritable_output_folder(payload: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="cannot write the output"):
+    with pytest.raises(InputError, match="cannot be written there"):
         build_wheel(payload, tmp_path / "file" / "raw")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from situ_release.bundle.recipe import load_recipe
 from situ_release.bundle.staging import stage
-from situ_release.errors import InputError
+from situ_release.errors import HostError, InputError
 from situ_release.sources.marker import read_marker
 from situ_release.sources.metadata_header import read_header
 from situ_release.sources.pool import open_pool
@@ -289,7 +289,7 @@ def test_a_failing_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         return write(path, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(InputError, match=r"cannot write the output.*No space left on device"):
+    with pytest.raises(HostError, match=r"cannot write the output.*No space left on device"):
         recover_wheel(wheel, tmp_path / "out" / "r")
     assert not (tmp_path / "out").exists()
 

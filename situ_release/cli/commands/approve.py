@@ -17,20 +17,23 @@ _KINDS = "nvidia-redistribution, model-owner, export-control, license or release
 
 
 def approve(
-    wheel: Annotated[Path, typer.Argument(help="The wheel that was decided on.")],
+    wheel: Annotated[Path, typer.Argument(readable=False, help="The wheel that was decided on.")],
     kind: Annotated[str, typer.Option(help=f"What was decided: {_KINDS}.")],
     decision: Annotated[str, typer.Option(help="approved, conditional or rejected.")],
     text: Annotated[str, typer.Option(help="The decision in words, conditions included.")],
     reference: Annotated[str, typer.Option(help="Where the decision is on file.")],
     key: Annotated[
-        Path, typer.Option(help="SSH key to sign with: private, or public with an agent.")
+        Path,
+        typer.Option(
+            readable=False, help="SSH key to sign with: private, or public with an agent."
+        ),
     ],
     identity: Annotated[
         str, typer.Option(help="Who decides, as the file of allowed signers names them.")
     ],
-    approvals: Annotated[Path, typer.Option(help="File that the decision is appended to.")] = Path(
-        "approvals.toml"
-    ),
+    approvals: Annotated[
+        Path, typer.Option(readable=False, help="File that the decision is appended to.")
+    ] = Path("approvals.toml"),
     date: Annotated[
         Optional[str], typer.Option(help="Day of the decision, YYYY-MM-DD. [default: today]")
     ] = None,
@@ -39,7 +42,9 @@ def approve(
     ] = None,
     allowed_signers: Annotated[
         Optional[Path],
-        typer.Option(help="Record only what these signers may decide, as in ssh-keygen(1)."),
+        typer.Option(
+            readable=False, help="Record only what these signers may decide, as in ssh-keygen(1)."
+        ),
     ] = None,
 ) -> None:
     """Record a reviewer's decision, bound to the wheel's SHA-256 and signed."""
@@ -47,10 +52,12 @@ def approve(
     def work(console: Console) -> Outcome:
         import datetime as dt
 
+        from situ_release.atomic import check_new_file
         from situ_release.bundle.approvals import add_approval, check_signature, make_approval
         from situ_release.digests import sha256_file
         from situ_release.wheel.archive import open_wheel
 
+        check_new_file(approvals, [wheel, key, allowed_signers])
         open_wheel(wheel)  # anything else is not what somebody decided on
         record = make_approval(
             key,

@@ -12,7 +12,9 @@ from situ_release.cli.console import Console
 
 
 def build_runner(
-    out: Annotated[Path, typer.Option(help="Folder for snapshot, pool and module.")],
+    out: Annotated[
+        Path, typer.Option(readable=False, help="Folder for snapshot, pool and module.")
+    ],
     recipe: Annotated[
         str, typer.Option(help="A recipe that ships with its sources.")
     ] = "situ-conformance-sm90",
@@ -22,11 +24,16 @@ def build_runner(
     """Compile the cubins and the runner of a recipe that ships with its sources."""
 
     def work(console: Console) -> Outcome:
+        from situ_release import resources
+        from situ_release.atomic import check_apart, check_replaceable, check_writable
         from situ_release.bundle.conformance import build_conformance
         from situ_release.cli.output.build_runner import BuildRunnerOutput
         from situ_release.cli.output.common import FileDigest
         from situ_release.digests import sha256_file
 
+        check_apart(out, [resources.recipes()])
+        check_replaceable(out)
+        check_writable(out)
         built = build_conformance(out, nvcc=nvcc, jobs=jobs, recipe=recipe)
 
         def show(console: Console) -> None:

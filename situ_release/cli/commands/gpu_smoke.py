@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from situ_release.atomic import check_writable, new_file
 from situ_release.cli.command import Outcome, execute
 from situ_release.cli.console import Console
 
@@ -20,7 +19,9 @@ _SHOWN = 40
 
 
 def gpu_smoke(
-    wheel: Annotated[Path, typer.Argument(help="The wheel whose runner is to run.")],
+    wheel: Annotated[
+        Path, typer.Argument(readable=False, help="The wheel whose runner is to run.")
+    ],
     tier: Annotated[
         Optional[list[str]],
         typer.Option(help="Tier to run; may be given several times. [default: all on a GPU]"),
@@ -29,10 +30,11 @@ def gpu_smoke(
         Optional[str], typer.Option(help="Recipe, where it is not the one the wheel names.")
     ] = None,
     evidence: Annotated[
-        Optional[Path], typer.Option(help="Write what was shown, bound to the wheel's digest.")
+        Optional[Path],
+        typer.Option(readable=False, help="Write what was shown, bound to the wheel's digest."),
     ] = None,
     junit: Annotated[
-        Optional[Path], typer.Option(help="Write the cases as JUnit XML, for CI.")
+        Optional[Path], typer.Option(readable=False, help="Write the cases as JUnit XML, for CI.")
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, help="Sets of random inputs that the numerics run with.")
@@ -47,21 +49,24 @@ def gpu_smoke(
     ] = None,
     sysroot: Annotated[
         Optional[Path],
-        typer.Option(help="Unpacked newer system whose C library the rehearsal runs on."),
+        typer.Option(
+            readable=False, help="Unpacked newer system whose C library the rehearsal runs on."
+        ),
     ] = None,
 ) -> None:
     """Run the compiled runner, tier by tier, and take down what that shows."""
 
     def work(console: Console) -> Outcome:
+        from situ_release.atomic import check_new_file, new_file
         from situ_release.cli.smoke_progress import SmokeProgress
         from situ_release.smoke.junit import junit_xml
         from situ_release.smoke.suite import DEFAULT_TIERS, TIER_NAMES, Options, run_smoke
         from situ_release.wheel.bundle import open_bundle
 
         loaded = open_bundle(wheel, recipe).loaded
-        for output in (evidence, junit):
+        for output, other in ((evidence, junit), (junit, None)):
             if output is not None:
-                check_writable(output)
+                check_new_file(output, [wheel, loaded.path, sysroot, other])
         tiers = tier or DEFAULT_TIERS
         progress = SmokeProgress(console, [name for name in TIER_NAMES if name in tiers])
         with console.live(progress.table):

@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 
 def report(
-    wheel: Annotated[Path, typer.Argument(help="The wheel to report on.")],
-    out: Annotated[Path, typer.Option(help="Folder for the documents.")],
+    wheel: Annotated[Path, typer.Argument(readable=False, help="The wheel to report on.")],
+    out: Annotated[Path, typer.Option(readable=False, help="Folder for the documents.")],
     evidence: Annotated[
-        Optional[Path], typer.Option(help="Evidence that gpu-smoke took down for this wheel.")
+        Optional[Path],
+        typer.Option(readable=False, help="Evidence that gpu-smoke took down for this wheel."),
     ] = None,
     approvals: Annotated[
-        Optional[Path], typer.Option(help="What reviewers recorded with approve.")
+        Optional[Path], typer.Option(readable=False, help="What reviewers recorded with approve.")
     ] = None,
     allowed_signers: Annotated[
-        Optional[Path], typer.Option(help="Who may decide, as ssh-keygen's ALLOWED SIGNERS.")
+        Optional[Path],
+        typer.Option(readable=False, help="Who may decide, as ssh-keygen's ALLOWED SIGNERS."),
     ] = None,
     previous: Annotated[
-        Optional[Path], typer.Option(help="The release before, to say what changed.")
+        Optional[Path],
+        typer.Option(readable=False, help="The release before, to say what changed."),
     ] = None,
     recipe: Annotated[
         Optional[str], typer.Option(help="Recipe, where it is not the one the wheel names.")
@@ -38,12 +41,14 @@ def report(
     """Write what a reviewer decides from: provenance, bill of materials, statement, notes."""
 
     def work(console: Console) -> Outcome:
-        from situ_release.atomic import check_replaceable
+        from situ_release.atomic import check_apart, check_replaceable, check_writable
         from situ_release.cli.gate_inputs import gate_inputs
         from situ_release.report.subject import read_subject
         from situ_release.report.write import write_report
 
+        check_apart(out, [wheel, evidence, approvals, allowed_signers, previous])
         check_replaceable(out)
+        check_writable(out)
         subject = read_subject(
             wheel,
             gate=gate_inputs(approvals, allowed_signers, evidence, reproducible=True),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from situ_release.atomic import check_writable
 from situ_release.cli.command import Outcome, execute
 from situ_release.cli.console import Console
 from situ_release.errors import UsageError
@@ -20,17 +19,22 @@ DEFAULT_RECIPE = "kimi-k3-situ"
 
 def stage_assets(
     snapshot_root: Annotated[
-        Optional[Path], typer.Option(help="Source snapshot: git checkout, folder or wheel.")
+        Optional[Path],
+        typer.Option(readable=False, help="Source snapshot: git checkout, folder or wheel."),
     ] = None,
     pool_root: Annotated[
-        Optional[Path], typer.Option(help="Cubin pool: a folder, or a wheel or zip with one.")
+        Optional[Path],
+        typer.Option(readable=False, help="Cubin pool: a folder, or a wheel or zip with one."),
     ] = None,
-    module: Annotated[Optional[Path], typer.Option(help="The compiled runner (.so).")] = None,
+    module: Annotated[
+        Optional[Path], typer.Option(readable=False, help="The compiled runner (.so).")
+    ] = None,
     recipe: Annotated[
         str, typer.Option(help="A shipped recipe's name, or the path of a .toml file.")
     ] = DEFAULT_RECIPE,
     out: Annotated[
-        Optional[Path], typer.Option(help="Payload project to write. [default: build/<recipe>]")
+        Optional[Path],
+        typer.Option(readable=False, help="Payload project to write. [default: build/<recipe>]"),
     ] = None,
     package_version: Annotated[
         Optional[str], typer.Option(help="The wheel's version instead of the recipe's (PEP 440).")
@@ -39,14 +43,18 @@ def stage_assets(
         bool, typer.Option("--locked", help="Refuse binaries other than the reviewed ones.")
     ] = False,
     write_lock: Annotated[
-        Optional[Path], typer.Option(help="Write the staged digests as a new lock file.")
+        Optional[Path],
+        typer.Option(readable=False, help="Write the staged digests as a new lock file."),
     ] = None,
     check_pool: Annotated[
         bool, typer.Option("--check-pool", help="Also hash the pool's files that are not selected.")
     ] = False,
     evidence: Annotated[
         Optional[Path],
-        typer.Option(help="Evidence of a run of these binaries: they count as validated on a GPU."),
+        typer.Option(
+            readable=False,
+            help="Evidence of a run of these binaries: they count as validated on a GPU.",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything, write nothing.")
@@ -102,14 +110,12 @@ def _stage(
     evidence: Path | None,
     write_lock: Path | None,
 ) -> Outcome:
-    from situ_release.bundle.lock import lock_path, write_lock_file
+    from situ_release.bundle.lock import lock_path
     from situ_release.bundle.recipe import checked_version
     from situ_release.bundle.staging import stage
     from situ_release.cli.output.common import FileDigest, NamedDigest
     from situ_release.cli.output.stage_assets import FamilyOutput, LockOutput, StageOutput
 
-    if write_lock is not None:
-        check_writable(write_lock)
     staged = stage(
         loaded,
         *sources,
@@ -119,10 +125,9 @@ def _stage(
         check_pool=check_pool,
         dry_run=dry_run,
         evidence=evidence,
+        write_lock=write_lock,
     )
     manifest = staged.manifest
-    if write_lock is not None and not dry_run:
-        write_lock_file(write_lock, manifest, loaded.recipe.name)
 
     def show(console: Console) -> None:
         console.line(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    wheel: Annotated[Path, typer.Argument(help="The wheel to check.")],
+    wheel: Annotated[Path, typer.Argument(readable=False, help="The wheel to check.")],
     recipe: Annotated[
         Optional[str], typer.Option(help="Recipe, where it is not the one the wheel names.")
     ] = None,
@@ -28,26 +28,31 @@ def verify(
         Optional[list[str]], typer.Option(help="Leave these checks out; repeat or use commas.")
     ] = None,
     sarif: Annotated[
-        Optional[Path], typer.Option(help="Write the findings as SARIF 2.1.0, too.")
+        Optional[Path], typer.Option(readable=False, help="Write the findings as SARIF 2.1.0, too.")
     ] = None,
     for_publication: Annotated[
         bool,
         typer.Option("--for-publication", help="Also whether the wheel may be published."),
     ] = False,
     approvals: Annotated[
-        Optional[Path], typer.Option(help="What reviewers decided (with --for-publication).")
+        Optional[Path],
+        typer.Option(readable=False, help="What reviewers decided (with --for-publication)."),
     ] = None,
     allowed_signers: Annotated[
         Optional[Path],
-        typer.Option(help="Who may decide, as in ssh-keygen(1) (with --for-publication)."),
+        typer.Option(
+            readable=False, help="Who may decide, as in ssh-keygen(1) (with --for-publication)."
+        ),
     ] = None,
     evidence: Annotated[
-        Optional[Path], typer.Option(help="What gpu-smoke took down (with --for-publication).")
+        Optional[Path],
+        typer.Option(readable=False, help="What gpu-smoke took down (with --for-publication)."),
     ] = None,
 ) -> None:
     """Check everything about a wheel and list every finding."""
 
     def work(console: Console) -> Outcome:
+        from situ_release.atomic import check_new_file
         from situ_release.checks.verify import verify_wheel
         from situ_release.cli.gate_inputs import gate_inputs
 
@@ -64,6 +69,9 @@ def verify(
             if value is not None
         ]:
             raise _without_the_gate(given)
+        if sarif is not None:
+            own_recipe = Path(recipe) if recipe and recipe.endswith(".toml") else None
+            check_new_file(sarif, [wheel, own_recipe, approvals, allowed_signers, evidence])
         report = verify_wheel(
             wheel,
             recipe=recipe,
