@@ -27,8 +27,9 @@ from typing import IO, Any
 from situ_release.errors import HostError, Problem
 from situ_release.smoke.child import FaultError
 
+# Nothing is imported (sys is built in) while the current folder is still on the path.
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = sys.argv[1].split('\\n'); "
     "from situ_release.smoke.child import main; main(sys.argv[2], int(sys.argv[3]))"
 )
 _LOG_LINES = 80
@@ -84,7 +85,8 @@ def run_child(
     reader, writer = os.pipe()
     events: list[Event] = []
     with tempfile.TemporaryFile() as log:
-        command = [*python, "-c", _START, json.dumps(sys.path), task, str(writer)]
+        path = "\n".join(filter(None, sys.path))
+        command = [*python, "-c", _START, path, task, str(writer)]
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
