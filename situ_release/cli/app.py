@@ -73,8 +73,10 @@ def main(arguments: list[str] | None = None) -> None:
     # Nearly all that a command makes lives to its end: looking through it a thousand times over
     # takes a tenth of its time and frees nothing.
     gc.set_threshold(_COLLECT_AFTER)
-    # A terminated run cleans up like an interrupted one.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A terminated run cleans up like an interrupted one; nohup stays in force.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     _open_streams()
     words, flags = _split_flags(sys.argv[1:] if arguments is None else arguments)
     console = Console(**flags)
@@ -88,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = app(words or ["--help"], standalone_mode=False)
     except typer.Exit as leave:
         code = leave.exit_code
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         code = command.INTERRUPTED
     except Exception as error:
         # Typer's usage errors share no public base class across its versions, but this method.

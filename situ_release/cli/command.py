@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from situ_release.cli.console import Console
-from situ_release.errors import InputError, Problem, SituReleaseError
+from situ_release.errors import HostError, InputError, Problem, SituReleaseError
+from situ_release.os_errors import os_fault
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -73,9 +74,16 @@ def execute(command: str, work: Callable[[Console], Outcome]) -> None:
         report_failure(console, command, error.exit_code, error.problems, error.log_tail)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        problem = Problem("interrupted", command, remedy="nothing was written; run it again")
+        problem = Problem("interrupted", command, remedy="no output is half written; run it again")
         report_failure(console, command, INTERRUPTED, (problem,))
         raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _abandon_stdout()
+        raise typer.Exit(PIPE_CLOSED) from None
+    except (OSError, MemoryError) as error:
+        fault = _environment_fault(error, command)
+        report_failure(console, command, fault.exit_code, fault.problems)
+        raise typer.Exit(fault.exit_code) from None
     except Exception as error:  # noqa: BLE001 - the last resort: a bug has an exit code of its own
         problem = Problem(
             what=f"a bug in situ-release: {type(error).__name__}: {error}",
@@ -98,6 +106,24 @@ def execute(command: str, work: Callable[[Console], Outcome]) -> None:
         raise typer.Exit(InputError.exit_code) from None
     if outcome.exit_code:
         raise typer.Exit(outcome.exit_code)
+
+
+def _environment_fault(error: OSError | MemoryError, command: str) -> SituReleaseError:
+    """What no layer foresaw of the system around; a bug is neither of these errors."""
+    if isinstance(error, MemoryError):
+        return HostError.of(
+            "memory ran out",
+            command,
+            expected="memory enough",
+            found="an allocation that failed",
+            remedy="free memory, or raise the limit (ulimit -v)",
+        )
+    if error.filename is not None:
+        return os_fault(error, os.fsdecode(error.filename))
+    # Outputs are named where they are written; without a name there is scratch, or no folder.
+    folder = os.environ.get("TMPDIR", "the temporary folder (TMPDIR)")
+    gone = isinstance(error, FileNotFoundError)
+    return os_fault(error, "the current folder" if gone else folder)
 
 
 def report_failure(

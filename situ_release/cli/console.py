@@ -155,7 +155,7 @@ class Console:
     def emit(self, document: dict[str, Any]) -> None:
         """The JSON object, when ``--json`` asked for it."""
         if self.json_output:
-            text = json.dumps(document, indent=2, ensure_ascii=False)
+            text = json.dumps(document, indent=2)
             sys.stdout.write(inert_json(text) + "\n")
 
 

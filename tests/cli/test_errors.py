@@ -160,14 +160,14 @@ def build_missing_payload(tmp: Path) -> Result:
 
 @case
 def build_missing_cubin(tmp: Path) -> Result:
-    payload = make_payload(tmp)
+    payload = make_payload(tmp / "p")
     next(payload.rglob("*.cubin")).unlink()
     return situ("build", "--payload", payload, "--outdir", tmp / "raw")
 
 
 @case
 def build_stray_cubin(tmp: Path) -> Result:
-    payload = make_payload(tmp)
+    payload = make_payload(tmp / "p")
     folder = next(payload.rglob("*.cubin")).parent
     (folder / "Bmm_stray_sm100f.cubin").write_bytes(make_cubin("bmm_stray_sm100f", sm=100))
     return situ("build", "--payload", payload, "--outdir", tmp / "raw")

@@ -13,11 +13,10 @@ from situ_release.cli.wheel_outcome import wheel_outcome
 
 
 def build(
-    payload: Annotated[Path, typer.Option(help="Payload project that stage-assets wrote.")] = Path(
-        "build"
-    )
-    / DEFAULT_RECIPE,
-    outdir: Annotated[Path, typer.Option(help="Folder for the raw wheel.")] = Path(
+    payload: Annotated[
+        Path, typer.Option(readable=False, help="Payload project that stage-assets wrote.")
+    ] = Path("build") / DEFAULT_RECIPE,
+    outdir: Annotated[Path, typer.Option(readable=False, help="Folder for the raw wheel.")] = Path(
         "wheelhouse/raw"
     ),
 ) -> None:

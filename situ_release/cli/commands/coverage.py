@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def coverage(
-    wheel: Annotated[Path, typer.Argument(help="A bundle wheel.")],
+    wheel: Annotated[Path, typer.Argument(readable=False, help="A bundle wheel.")],
     recipe: Annotated[
         Optional[str], typer.Option(help="Recipe, where it is not the one the wheel names.")
     ] = None,

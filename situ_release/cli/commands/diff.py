@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(help="A wheel, payload, pool, cubin or library.")],
-    new: Annotated[Path, typer.Argument(help="Another of the same kind.")],
+    old: Annotated[
+        Path, typer.Argument(readable=False, help="A wheel, payload, pool, cubin or library.")
+    ],
+    new: Annotated[Path, typer.Argument(readable=False, help="Another of the same kind.")],
 ) -> None:
     """Show what changed between two wheels, payloads or pools, binaries first; exit 1 if so."""
 

@@ -20,8 +20,9 @@ def inspect(
     path: Annotated[
         Path,
         typer.Argument(
+            readable=False,
             help="A cubin, library, metadata header, manifest, wheel, payload, pool or snapshot; "
-            "also inside a wheel: x.whl/inner/path."
+            "also inside a wheel: x.whl/inner/path.",
         ),
     ],
 ) -> None:

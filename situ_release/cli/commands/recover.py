@@ -12,8 +12,10 @@ from situ_release.cli.console import Console
 
 
 def recover(
-    wheel: Annotated[Path, typer.Argument(help="A published bundle wheel.")],
-    out: Annotated[Path, typer.Option(help="Folder to write snapshot, pool and module to.")],
+    wheel: Annotated[Path, typer.Argument(readable=False, help="A published bundle wheel.")],
+    out: Annotated[
+        Path, typer.Option(readable=False, help="Folder to write snapshot, pool and module to.")
+    ],
 ) -> None:
     """Turn a published wheel back into stage inputs: snapshot, pool and module."""
     execute("recover", lambda console: _recover(wheel, out))

@@ -12,8 +12,10 @@ from situ_release.cli.wheel_outcome import wheel_outcome
 
 
 def repair(
-    wheel: Annotated[Path, typer.Argument(help="The raw wheel that build wrote.")],
-    wheel_dir: Annotated[Path, typer.Option(help="Folder for the repaired wheel.")] = Path("dist"),
+    wheel: Annotated[Path, typer.Argument(readable=False, help="The raw wheel that build wrote.")],
+    wheel_dir: Annotated[
+        Path, typer.Option(readable=False, help="Folder for the repaired wheel.")
+    ] = Path("dist"),
     recipe: Annotated[
         Optional[str], typer.Option(help="Recipe, where it is not the one the wheel names.")
     ] = None,
