@@ -12,6 +12,9 @@ from situ_release.reading import read_regular
 MAX_BYTES = 256 << 20
 """Larger documents are not read."""
 
+MAX_DEPTH = 64
+"""Most levels of nesting of a document: eight times what the deepest one that is written has."""
+
 
 def dumps(value: Any) -> str:
     """Sorted keys, two-space indent, no NaN, one newline at the end."""
@@ -43,15 +46,36 @@ def loads(text: str | bytes, where: str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        value = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        check_depth(value)
+        return value
     except (ValueError, RecursionError) as error:
         raise InputError.of(
             "not a valid JSON document",
             where,
-            expected="UTF-8 JSON without duplicate keys",
+            expected=f"UTF-8 JSON without duplicate keys, at most {MAX_DEPTH} levels deep",
             found=str(error) or type(error).__name__,
             remedy="restore the file from the tool that wrote it",
         ) from error
+
+
+def check_depth(value: Any) -> None:
+    """Refuse a parsed document that is nested too deeply to be walked by recursion.
+
+    Raises:
+        ValueError: it has more than :data:`MAX_DEPTH` levels.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def load(path: Path) -> Any:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from situ_release.canonical import check_depth
 from situ_release.errors import InputError
 from situ_release.reading import read_regular
 
@@ -30,7 +31,9 @@ def load(path: Path, document: str) -> tuple[bytes, dict[str, Any]]:
     """
     try:
         data = read_regular(path, document, MAX_BYTES)
-        return data, tomllib.loads(data.decode("utf-8"))
+        value = tomllib.loads(data.decode("utf-8"))
+        check_depth(value)
+        return data, value
     except (ValueError, RecursionError) as error:
         raise InputError.of(
             f"the {document} is not valid TOML",

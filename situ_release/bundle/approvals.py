@@ -8,11 +8,22 @@ names the kind of approval, so that a key can be allowed to decide on some kinds
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
+import os
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from situ_release import canonical, toml
 from situ_release.atomic import new_file
@@ -25,6 +36,16 @@ from situ_release.errors import InputError, Problem, UsageError
 NAMESPACE = "situ-release-approval"
 """Signatures are made for ``situ-release-approval/<kind>``."""
 
+
+def _day(value: object) -> object:
+    # Options are text; a TOML date is one already. Seconds and other spellings are refused.
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        return dt.date.fromisoformat(value)
+    return value
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+Day = Annotated[dt.date, BeforeValidator(_day)]
 Decision = Literal["approved", "conditional", "rejected"]
 Identity = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._%+@=-]{1,320}$")]
 Signature = Annotated[
@@ -44,7 +65,7 @@ _HEADER = (
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Approval(_Closed):
@@ -66,8 +87,8 @@ class Approval(_Closed):
     sha256: Sha256
     text: Text
     reference: Text
-    date: dt.date
-    expires: dt.date | None = None
+    date: Day
+    expires: Day | None = None
     identity: Identity
     signature: Signature
 
@@ -165,20 +186,53 @@ def add_approval(path: Path, record: Approval) -> Approvals:
         InputError: the file is malformed, cannot be written, or has a decision of this kind on this
             wheel already.
     """
-    earlier = load_approvals(path).approvals if path.exists() else []
-    for other in earlier:
-        if (other.kind, other.sha256) == (record.kind, record.sha256):
-            raise InputError.of(
-                "there is a decision of this kind on this wheel already",
-                path,
-                expected=f"one {record.kind} for {record.wheel}",
-                found=f"{other.decision} by {other.identity} on {other.date}",
-                remedy="remove the earlier record if it no longer holds, then approve again",
-            )
-    document = Approvals.model_validate({"schema": 1, "approvals": [*earlier, record]})
-    with new_file(path) as fresh:
-        fresh.write_text(document.dumps(), encoding="utf-8")
+    with _alone(path):
+        earlier = load_approvals(path).approvals if path.exists() else []
+        for other in earlier:
+            if (other.kind, other.sha256) == (record.kind, record.sha256):
+                raise InputError.of(
+                    "there is a decision of this kind on this wheel already",
+                    path,
+                    expected=f"one {record.kind} for {record.wheel}",
+                    found=f"{other.decision} by {other.identity} on {other.date}",
+                    remedy="remove the earlier record if it no longer holds, then approve again",
+                )
+        document = Approvals.model_validate({"schema": 1, "approvals": [*earlier, record]})
+        with new_file(path) as fresh:
+            fresh.write_text(document.dumps(), encoding="utf-8")
     return document
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the file between reading and replacing it.
+
+    The lock is on the folder: the file itself is replaced, and a lock file would stay behind.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _not_locked(path, error) from error
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        except OSError as error:
+            raise _not_locked(path, error) from error
+        yield
+    finally:
+        os.close(folder)
+
+
+def _not_locked(path: Path, error: OSError) -> InputError:
+    problem = Problem(
+        "cannot lock the folder of the file of approvals",
+        str(path.parent),
+        expected="a folder that can be read, on a file system with locks",
+        found=error.strerror or str(error),
+        remedy="name a file in such a folder with --approvals",
+    )
+    return InputError(problem)
 
 
 def _option_problems(error: ValidationError) -> Iterator[Problem]:

@@ -21,8 +21,12 @@ from situ_release.bundle.tactics import (
     tactics,
     tile_kernels,
 )
+from situ_release.errors import InputError, UsageError
 from situ_release.sources.kernel_name import KernelName, parse_all
 from situ_release.sources.kernel_table import KernelTable
+
+MAX_TOKENS = (1 << 31) - 1
+"""The runner counts tokens in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,19 @@ class CoverageModel:
         return {contract.name: contract for contract in self.recipe.contracts}[name]
 
     def tactics(self, contract: Contract, sm: int, tokens: int) -> list[tuple[int, int]]:
-        """The runner's ``(tile_n, config)`` list for one problem, in its order."""
+        """The runner's ``(tile_n, config)`` list for one problem, in its order.
+
+        Raises:
+            UsageError: more tokens than :data:`MAX_TOKENS`.
+        """
+        if tokens > MAX_TOKENS:
+            raise UsageError.of(
+                "too many tokens for one call of the runner",
+                f"{tokens} tokens",
+                expected=f"at most {MAX_TOKENS}",
+                found=str(tokens),
+                remedy="ask for a token count that a call can have",
+            )
         return tactics(self.tiles(contract, sm), self.rules, contract, tokens)
 
     def tiles(self, contract: Contract, sm: int) -> dict[int, TileKernels]:
@@ -103,11 +119,20 @@ class CoverageModel:
         return tile_kernels(self._names, contract, self.gated_act(contract), self.rules, sm)
 
     def gated_act(self, contract: Contract) -> str:
-        """The activation token of the contract's FC1: its family says which one."""
-        return next(
-            family.gated_act
-            for family in self.recipe.families
-            if family.precision == contract.precision and family.gated_act
+        """The activation token of the contract's FC1: its family says which one.
+
+        Raises:
+            InputError: no family of the contract's precision has a gated activation.
+        """
+        for family in self.recipe.families:
+            if family.precision == contract.precision and family.gated_act:
+                return family.gated_act
+        raise InputError.of(
+            "a contract has no kernels for its first GEMM",
+            f"recipe {self.recipe.name}: contract {contract.name}",
+            expected=f"a family of precision {contract.precision} with a gated_act",
+            found="none",
+            remedy="correct the families of the recipe",
         )
 
     def device(self, sm: int, bundled: Mapping[str, str]) -> DeviceCoverage:

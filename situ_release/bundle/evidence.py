@@ -27,7 +27,7 @@ Figure = int | float
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class DeviceFacts(_Closed):

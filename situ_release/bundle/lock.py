@@ -25,7 +25,7 @@ Name = Annotated[str, StringConstraints(min_length=1)]
 class Lock(BaseModel):
     """Reviewed digests. ``cubins`` maps file names to SHA-256."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     schema_: Annotated[Literal[1], Field(alias="schema")]
     recipe: Name

@@ -8,9 +8,18 @@ hexadecimal SHA-256.
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from situ_release import canonical
 from situ_release.bundle.recipe import (
@@ -19,6 +28,7 @@ from situ_release.bundle.recipe import (
     FileName,
     RelativePath,
     Text,
+    VersionText,
     validation_problems,
 )
 from situ_release.errors import InputError
@@ -27,11 +37,28 @@ MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Commit = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+"""A git object name: SHA-1 or SHA-256."""
+
+
+def _is_time(text: str) -> str:
+    if _TIME.fullmatch(text) is None:
+        raise ValueError("not an ISO 8601 time with an offset")
+    datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return text
+
+
+# Spelled as every supported Python reads it.
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3}([0-9]{3})?)?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+Time = Annotated[str, AfterValidator(_is_time)]
 Bytes = Annotated[int, Field(ge=0)]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class ToolchainEntry(_Closed):
@@ -117,8 +144,8 @@ class SnapshotEntry(_Closed):
 
     version: Text
     kind: Literal["git", "files", "recovered"]
-    commit: Text | None
-    tree: Text | None
+    commit: Commit | None
+    tree: Commit | None
     dirty: bool | None
     branch: Text | None
 
@@ -143,7 +170,7 @@ class RecoveredFrom(_Closed):
 class Tools(_Closed):
     """Versions that decide the manifest's content."""
 
-    situ_release: Text
+    situ_release: VersionText
 
 
 class Manifest(_Closed):
@@ -155,7 +182,7 @@ class Manifest(_Closed):
     architecture: Arch
     cuda_major: int
     platform: Text
-    generated_at: Text
+    generated_at: Time
     gpu_validated: bool
     limitations: list[Text]
     cubins: list[CubinEntry]
@@ -187,12 +214,14 @@ def read_manifest(data: bytes, where: str) -> Manifest:
         InputError: not strict JSON, an unsupported schema version, or keys that do not fit.
     """
     document = canonical.loads(data, where)
-    if isinstance(document, dict) and document.get("schema_version") != SCHEMA_VERSION:
+    stated = document.get("schema_version") if isinstance(document, dict) else SCHEMA_VERSION
+    # True and 1.0 equal 1 in Python, not in JSON.
+    if type(stated) is not int or stated != SCHEMA_VERSION:
         raise InputError.of(
             "unsupported manifest schema",
             where,
             expected=f"schema_version {SCHEMA_VERSION}",
-            found=f"schema_version {document.get('schema_version')!r}",
+            found=f"schema_version {stated!r}"[:120],
             remedy="use the situ-release version that wrote the wheel",
         )
     try:

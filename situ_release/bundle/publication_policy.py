@@ -21,6 +21,6 @@ class PublicationPolicy(BaseModel):
         approvals: kinds of approval that must be given for the very wheel, each signed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     approvals: Annotated[list[ApprovalKind], Field(json_schema_extra={"uniqueItems": True})]

@@ -18,6 +18,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    Strict,
     StringConstraints,
     ValidationError,
     model_validator,
@@ -48,11 +49,12 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 RelativePath = Annotated[Text, AfterValidator(_is_relative)]
 VersionText = recipe_texts.VersionText
+Size = Annotated[int, Field(ge=1, lt=1 << 31)]
 Arch = Annotated[str, StringConstraints(pattern=r"^sm[0-9]{2,3}[af]?$")]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Package(_Closed):
@@ -129,19 +131,19 @@ class Contract(_Closed):
 
     name: Slug
     precision: Literal["w4a16", "w4a8"]
-    activation_type: Annotated[int, Field(ge=0)]
+    activation_type: Annotated[int, Field(ge=0, lt=1 << 31)]
     dtype_activation: Literal["bfloat16", "mxe4m3"]
     dtype_weight: Literal["mxe2m1"]
     hidden_states_scale: Literal["none", "required_mxfp8_block_scale"]
-    num_experts: Annotated[int, Field(ge=1)]
-    local_num_experts: Annotated[int, Field(ge=1)]
-    local_expert_offset: int | Text
-    top_k: Annotated[int, Field(ge=1)]
-    hidden_size: Annotated[int, Field(ge=1)]
-    logical_intermediate_size: Annotated[int, Field(ge=1)]
-    physical_intermediate_size: Annotated[int, Field(ge=1)]
-    tensor_parallel_size: Annotated[int, Field(ge=1)]
-    expert_parallel_size: Annotated[int, Field(ge=1)]
+    num_experts: Size
+    local_num_experts: Size
+    local_expert_offset: Annotated[int, Field(ge=0, lt=1 << 31)] | Text
+    top_k: Size
+    hidden_size: Size
+    logical_intermediate_size: Size
+    physical_intermediate_size: Size
+    tensor_parallel_size: Size
+    expert_parallel_size: Size
 
     def as_manifest(self) -> dict[str, Any]:
         """The object that the manifest holds: no ``precision``, "none" spelled null."""
@@ -155,7 +157,7 @@ class TacticPolicy(_Closed):
     """How the default tactic is chosen, as declared to users."""
 
     autotune: bool
-    default_tactic: tuple[int, int]
+    default_tactic: Annotated[tuple[int, int], Strict(False)]
     mode: Text
 
 

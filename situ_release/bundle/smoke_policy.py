@@ -13,7 +13,7 @@ Tokens = Annotated[int, Field(ge=0)]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class SmokeTolerance(_Closed):

@@ -82,6 +82,26 @@ def render_template(template: Path, destination: Path, values: Mapping[str, Valu
         values: by placeholder name; ``import_name`` is needed even if no file names it.
 
     Raises:
+        InputError: see :func:`rendered_files`.
+    """
+    texts = rendered_files(template, values)
+    _make_folder(destination)
+    for name, text in texts.items():
+        head, _, rest = name.partition("/")
+        target = destination / (f"{values['import_name']}/{rest}" if head == PACKAGE else name)
+        _make_folder(target.parent)
+        target.write_text(text, encoding="utf-8", newline="\n")
+        target.chmod(0o644)
+
+
+def rendered_files(template: Path, values: Mapping[str, Value]) -> dict[str, str]:
+    """The text of every file of ``template`` and its sibling ``shared``, by its path in them.
+
+    Args:
+        template: the template's folder.
+        values: by placeholder name.
+
+    Raises:
         InputError: no such template, a file that is not UTF-8 text, or a placeholder without a
             fitting value; all of one kind are listed.
     """
@@ -97,13 +117,7 @@ def render_template(template: Path, destination: Path, values: Mapping[str, Valu
     problems: list[Problem] = []
     texts = {name: _render(path, values, problems) for name, path in sorted(files.items())}
     raise_all(InputError, problems)
-    _make_folder(destination)
-    for name, text in texts.items():
-        head, _, rest = name.partition("/")
-        target = destination / (f"{values['import_name']}/{rest}" if head == PACKAGE else name)
-        _make_folder(target.parent)
-        target.write_text(text, encoding="utf-8", newline="\n")
-        target.chmod(0o644)
+    return texts
 
 
 def _make_folder(path: Path) -> None:

@@ -20,7 +20,6 @@ from situ_release.bundle.lock import Lock, load_lock
 from situ_release.bundle.manifest import MANIFEST_NAME, CubinEntry, Manifest, read_manifest
 from situ_release.bundle.recipe import LoadedRecipe, Recipe, find_recipe
 from situ_release.checks.model import Unchecked
-from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem
 from situ_release.sources.content_kind import describe_content
 from situ_release.sources.cubin import Cubin, read_cubin
@@ -106,10 +105,15 @@ class Context:
             raise LookupError("a check of the gate runs without its inputs")
         return self._gate
 
+    @property
+    def has_evidence(self) -> bool:
+        """Whether the evidence of a smoke run is looked at, too."""
+        return self._gate is not None and self._gate.evidence is not None
+
     @cached_property
     def sha256(self) -> str:
         """The digest of the whole file, which approvals and evidence are bound to."""
-        return sha256_file(self.archive.path)
+        return self.archive.sha256
 
     # --- members ---------------------------------------------------------------------------
 

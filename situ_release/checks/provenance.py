@@ -39,3 +39,17 @@ def snapshot(context: Context) -> Iterator[Finding]:
             expected="a clean checkout",
             found=state,
         )
+
+
+def validated(context: Context) -> Iterator[Finding]:
+    """Nobody takes the manifest's word for a run on a GPU: only evidence shows it.
+
+    Whether evidence that was given shows it, ``publication.evidence`` tells.
+    """
+    if context.manifest.gpu_validated and not context.has_evidence:
+        yield warn(
+            context.manifest_member,
+            "the manifest claims GPU validation, and no evidence was given that could show it",
+            expected="evidence of a run of this very wheel",
+            found="gpu_validated true",
+        )

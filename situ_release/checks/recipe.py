@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -13,6 +13,7 @@ from situ_release.bundle.manifest import Manifest
 from situ_release.bundle.recipe import Recipe
 from situ_release.checks.context import Context
 from situ_release.checks.model import Finding, fail, from_problem, note, warn
+from situ_release.digests import SHA256_HEX
 from situ_release.errors import InputError
 
 _TVM_FFI = "apache-tvm-ffi"
@@ -36,10 +37,11 @@ def facts(context: Context) -> Iterator[Finding]:
     claims = manifest.model_dump(mode="json")
     for key, expected in _expected(recipe).items():
         found = _value(claims, key)
-        if found != expected:
+        if not _same(found, expected):
             yield _difference(member, key, expected, found)
     yield from _requirements(manifest, recipe, member)
     yield from _module_name(manifest, recipe, member)
+    yield from _sources(manifest, recipe, member)
     if manifest.package_version != recipe.package.version:
         yield warn(
             member,
@@ -103,6 +105,15 @@ def _value(document: object, key: str) -> object:
     return document
 
 
+def _same(one: object, other: object) -> bool:
+    """Equality of JSON values: unlike in Python, True and 1.0 are not 1."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return type(one) is type(other) and one == other
+
+
 def _difference(member: str, key: str, expected: object, found: object) -> Finding:
     """The finding for one key; lists are narrowed to the first entry that differs."""
     if isinstance(expected, list) and isinstance(found, list):
@@ -113,13 +124,14 @@ def _difference(member: str, key: str, expected: object, found: object) -> Findi
                 expected=str(len(expected)),
                 found=str(len(found)),
             )
-        index = next(i for i, wanted in enumerate(expected) if wanted != found[i])
+        index = next(i for i, wanted in enumerate(expected) if not _same(wanted, found[i]))
         return _difference(member, f"{key}.{index}", expected[index], found[index])
     if isinstance(expected, dict) and isinstance(found, dict):
         part = next(
             name
             for name in (*expected, *found)
-            if (name in expected, expected.get(name)) != (name in found, found.get(name))
+            if (name in expected) != (name in found)
+            or not _same(expected.get(name), found.get(name))
         )
         absent = "no such key"
         return _difference(
@@ -151,6 +163,62 @@ def _specifier(text: str) -> SpecifierSet | None:
         return SpecifierSet(text)
     except ValueError:
         return None
+
+
+def _sources(manifest: Manifest, recipe: Recipe, member: str) -> Iterator[Finding]:
+    """``source_provenance`` has the keys that staging gives it, each with a value of its kind."""
+    provenance, bundled = recipe.provenance, len(manifest.cubins)
+    snapshot = manifest.snapshot
+    prefix = provenance.pool_key_prefix
+    metadata = manifest.runner.source_metadata_sha256
+    wanted: dict[str, tuple[str, Callable[[object], bool]]] = {
+        **dict.fromkeys(provenance.declared, ("the recipe's text", _is_text)),
+        **dict.fromkeys(provenance.counts, ("the recipe's count", _is_count)),
+        "flashinfer_version": (
+            f"{snapshot.version}, as the snapshot says" if snapshot else "a version",
+            lambda value: _is_text(value) and (snapshot is None or value == snapshot.version),
+        ),
+        "source_pool_cubin_count": (
+            f"a number of at least {bundled}, which are bundled",
+            lambda value: isinstance(value, int) and value >= bundled,
+        ),
+        f"{prefix}name": ("a name", _is_text),
+        f"{prefix}config_sha256": (
+            "a SHA-256 or null",
+            lambda value: value is None or _is_sha256(value),
+        ),
+        f"{prefix}metadata_sha256": (
+            f"{metadata}, as for the runner",
+            lambda value: value == metadata,
+        ),
+    }
+    stated = manifest.source_provenance
+    for key, (expected, fits) in wanted.items():
+        if key not in stated:
+            yield fail(member, f"source_provenance lacks {key}", expected=expected)
+        elif not fits(stated[key]):
+            yield fail(
+                member,
+                f"source_provenance.{key} cannot be true",
+                expected=expected,
+                found=repr(stated[key]),
+            )
+    for key in stated:
+        if key not in wanted:
+            what = f"source_provenance has an unknown key {key!r}"
+            yield fail(member, what, expected=", ".join(wanted))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value) and value.isprintable()
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _is_sha256(value: object) -> bool:
+    return isinstance(value, str) and SHA256_HEX.fullmatch(value) is not None
 
 
 def _module_name(manifest: Manifest, recipe: Recipe, member: str) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from situ_release.checks import (
     advisories,
     archive,
+    code,
     coverage,
     cubins,
     families,
@@ -63,6 +64,7 @@ CHECKS = (
     Check("manifest.digests", manifest.digests),
     Check("manifest.recipe", recipe.facts),
     Check("manifest.locked", recipe.locked),
+    Check("package.code", code.code),
     Check("cubin.format", cubins.readable),
     Check("cubin.arch", cubins.architecture),
     Check("cubin.symbol", cubins.symbol),
@@ -85,6 +87,7 @@ CHECKS = (
     Check("advisories.known", advisories.known),
     Check("provenance.recovered", provenance.recovered),
     Check("provenance.snapshot", provenance.snapshot),
+    Check("provenance.validated", provenance.validated),
 )
 """The checks of every run."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from situ_release.checks.model import VerifyReport, WheelFacts
-from situ_release.digests import sha256_file
 from situ_release.wheel.archive import examine_wheel
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def verify_wheel(
     archive = examine_wheel(path)
     with ThreadPoolExecutor(1) as reader:
         contents = reader.submit(archive.scan, lambda name: True)
-        digest = reader.submit(sha256_file, path)
+        digest = reader.submit(lambda: archive.sha256)
         # Reading the wheel leaves the interpreter free; meanwhile it makes ready what it needs.
         from situ_release.bundle.manifest import Manifest
         from situ_release.bundle.recipe import Recipe, load_recipe
@@ -60,7 +59,7 @@ def verify_wheel(
         results = tuple(check.run(context) for check in checks)
         found = context.loaded_recipe_or_problems
         return VerifyReport(
-            wheel=WheelFacts(path.name, path.stat().st_size, digest.result()),
+            wheel=WheelFacts(path.name, archive.size, digest.result()),
             recipe=None if isinstance(found, tuple) else found.recipe.name,
             strict=strict,
             checks=results,

@@ -24,7 +24,7 @@ _Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class RecoveredClaims(_Closed):

@@ -11,7 +11,7 @@ from situ_release.bundle.manifest import MANIFEST_NAME, Manifest, read_manifest
 from situ_release.bundle.recipe import LoadedRecipe, find_recipe, load_recipe
 from situ_release.sources.kernel_name import kernel_of_filename
 from situ_release.sources.runner import Runner, read_runner
-from situ_release.wheel.archive import WheelArchive, open_wheel
+from situ_release.wheel.archive import MemberContent, WheelArchive, on_all_cores, open_wheel
 from situ_release.wheel.contents import package_folder
 
 
@@ -46,15 +46,34 @@ class BundleWheel:
         """What the runner says about itself (InputError where it is no library)."""
         return read_runner(self.runner_bytes, f"{self.archive.path}: {self.runner_member}")
 
+    @cached_property
+    def cubins(self) -> Mapping[str, MemberContent]:
+        """The cubins that the archive really holds undamaged, by kernel name, without their bytes.
+
+        Raises:
+            InputError: the manifest names a file that is no kernel's.
+        """
+        kernels = {
+            f"{self.package}/{entry.path}": kernel_of_filename(entry.filename)
+            for entry in self.manifest.cubins
+        }
+        members = [member for member in self.archive.files if member.name in kernels]
+        contents = on_all_cores(lambda member: self.archive.content(member, keep=False), members)
+        return {
+            kernels[member.name]: content
+            for member, content in zip(members, contents, strict=True)
+            if content.fault is None
+        }
+
     @property
     def digests(self) -> Mapping[str, str]:
-        """SHA-256 of the bundled cubins by kernel name, as the manifest states them."""
-        return {kernel_of_filename(e.filename): e.sha256 for e in self.manifest.cubins}
+        """SHA-256 of the bundled cubins by kernel name: the files', not the manifest's."""
+        return {kernel: content.sha256 for kernel, content in self.cubins.items()}
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes of the bundled cubins by kernel name, as the manifest states them."""
-        return {kernel_of_filename(e.filename): e.size for e in self.manifest.cubins}
+        """Bytes of the bundled cubins by kernel name."""
+        return {kernel: content.size for kernel, content in self.cubins.items()}
 
 
 def open_bundle(wheel: Path, recipe: str | None = None) -> BundleWheel:

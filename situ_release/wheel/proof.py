@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from situ_release.bundle.manifest import MANIFEST_NAME, Manifest, read_manifest
 from situ_release.errors import InputError, Problem, raise_all
@@ -16,7 +18,12 @@ from situ_release.wheel.archive import (
     open_wheel,
 )
 from situ_release.wheel.contents import foreign_files, package_folder, payload_problems
-from situ_release.wheel.dist_info import WheelName, dist_info_folder, parse_wheel_name
+from situ_release.wheel.dist_info import (
+    WheelName,
+    dist_info_folder,
+    parse_wheel_name,
+    read_metadata,
+)
 from situ_release.wheel.record import RECORD, record_problems
 
 _PARSED = (f"/{RECORD}", f"/{MANIFEST_NAME}")
@@ -74,6 +81,7 @@ def prove_wheel(path: Path, *, keep_all: bool = False) -> ProvenWheel:
     member = f"{package}/{MANIFEST_NAME}"
     manifest = read_manifest(contents[member].data or b"", f"{path}: {member}")
     problems = [
+        *_name_problems(archive, name, dist_info),
         *record_problems(contents, dist_info),
         *payload_problems(package, manifest, contents, _REMEDY),
         *(
@@ -83,3 +91,14 @@ def prove_wheel(path: Path, *, keep_all: bool = False) -> ProvenWheel:
     ]
     raise_all(InputError, in_wheel(path, problems))
     return ProvenWheel(archive, name, dist_info, package, manifest, contents)
+
+
+def _name_problems(archive: WheelArchive, name: WheelName, dist_info: str) -> Iterator[Problem]:
+    """Where the file name, which later names are made from, is not what METADATA says."""
+    member = f"{dist_info}/METADATA"
+    metadata = read_metadata(archive.read(member), f"{archive.path}: {member}")
+    stated = (canonicalize_name(metadata.name), metadata.version)
+    if stated != (name.distribution, name.version):
+        found = f"{name.distribution} {name.version}"
+        expected = f"{stated[0]} {stated[1]}, as METADATA says"
+        yield Problem("the file name is not the wheel's", "", expected, found, _REMEDY)

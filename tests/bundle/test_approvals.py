@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import stat
 import sys
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from situ_release import toml
 from situ_release.bundle.approval_state import approval_texts
@@ -291,3 +293,28 @@ def test_a_file_that_is_none_is_left_alone(tmp_path: Path) -> None:
         add_approval(path, record())
     assert path.read_text() == "schema = 1\ncolour = 'red'\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_records_added_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "approvals.toml"
+    records = [record(kind=kind) for kind in APPROVAL_KINDS]
+    children = []
+    for one in records:
+        child = os.fork()
+        if not child:
+            status = 1
+            with suppress(BaseException):
+                add_approval(path, one)
+                status = 0
+            os._exit(status)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(records)
+    kept = load_approvals(path).approvals
+    assert sorted(one.kind for one in kept) == sorted(APPROVAL_KINDS)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("day", ["0", "20260101", "1767225600", "2026-02-30"])
+def test_a_day_is_spelled_in_one_way(day: str) -> None:
+    with pytest.raises(ValidationError):
+        record(date=day)

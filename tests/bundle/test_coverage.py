@@ -9,7 +9,7 @@ import pytest
 
 from situ_release.bundle.coverage import CoverageModel
 from situ_release.bundle.recipe import Contract, load_recipe
-from situ_release.errors import InputError
+from situ_release.errors import InputError, UsageError
 from situ_release.sources.kernel_table import KernelTable
 from situ_release.wheel.bundle import open_bundle
 from tests.cli.run import situ
@@ -114,6 +114,33 @@ def test_a_missing_kernel_is_exit_1_and_named(tmp_path: Path) -> None:
     shown = situ("coverage", wheel, recipe)
     assert shown.code == 1
     assert W4A8_FC2 in shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize("garbage", [None, b"garbage"], ids=["removed", "garbage"])
+def test_the_file_counts_not_the_manifest(tmp_path: Path, garbage: bytes | None) -> None:
+    member = f"{PACKAGE}/{cubin_path(W4A8_FC2)}"
+    files = bundle_files()
+    if garbage is None:
+        del files[member]
+    else:
+        files[member] = garbage
+    wheel = make_wheel(tmp_path / "w", files=files)
+    result = situ("coverage", wheel, f"--recipe={write_mini_recipe(tmp_path)}", "--json")
+    assert (result.code, result.json["ok"]) == (1, False)
+    assert result.json["devices"]["sm103"]["missing"] == [W4A8_FC2]
+
+
+def test_a_contract_without_gated_kernels_is_an_input_error(model: CoverageModel) -> None:
+    families = [family for family in model.recipe.families if not family.gated_act]
+    recipe = model.recipe.model_copy(update={"families": families})
+    table = KernelTable(tuple(DIGESTS.items()))
+    with pytest.raises(InputError, match="no kernels for its first GEMM"):
+        CoverageModel(recipe, table).device(103, BUNDLED)
+
+
+def test_more_tokens_than_the_runner_can_count_are_a_usage_error(model: CoverageModel) -> None:
+    with pytest.raises(UsageError, match="too many tokens"):
+        model.tactics(model.recipe.contracts[0], 103, 10**400)
 
 
 def test_only_the_target_decides(tmp_path: Path) -> None:

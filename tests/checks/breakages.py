@@ -198,6 +198,7 @@ BREAKAGES = [
         "changed bytes",
         f"{PACKAGE}/loader.py",
         {"tamper": put(f"{PACKAGE}/loader.py", b"changed\n")},
+        others={"package.code": "fail"},
     ),
     Breakage(
         "wheel.filename",
@@ -281,6 +282,8 @@ BREAKAGES = [
             "wheel.sbom": "skip",
             "provenance.recovered": "skip",
             "provenance.snapshot": "skip",
+            "provenance.validated": "skip",
+            "package.code": "skip",
         },
     ),
     Breakage(
@@ -355,6 +358,93 @@ BREAKAGES = [
         "a cubin never reviewed",
         CUBIN,
         {"lock": lambda lock: lock["cubins"].pop(CUBIN.rpartition("/")[2])},
+        status="warn",
+    ),
+    Breakage(
+        "manifest.recipe",
+        "a number that is only equal in Python",
+        MANIFEST,
+        manifest(lambda document: document["supported_contracts"][1].update(top_k=16.0)),
+    ),
+    Breakage(
+        "manifest.recipe",
+        "an unknown source",
+        MANIFEST,
+        manifest(lambda document: document["source_provenance"].update(reviewed_by="X")),
+    ),
+    Breakage(
+        "manifest.recipe",
+        "no name of the pool",
+        MANIFEST,
+        manifest(lambda document: document["source_provenance"].pop("private_pool_name")),
+    ),
+    Breakage(
+        "manifest.recipe",
+        "another version than the snapshot's",
+        MANIFEST,
+        manifest(lambda document: document["source_provenance"].update(flashinfer_version="9.9")),
+    ),
+    Breakage(
+        "manifest.recipe",
+        "a pool smaller than the bundle",
+        MANIFEST,
+        manifest(lambda document: document["source_provenance"].update(source_pool_cubin_count=7)),
+    ),
+    Breakage(
+        "manifest.recipe",
+        "a pool's digest that is none",
+        MANIFEST,
+        manifest(
+            lambda document: document["source_provenance"].update(private_pool_config_sha256="1c")
+        ),
+    ),
+    Breakage(
+        "package.code",
+        "a module changed and RECORD corrected",
+        f"{PACKAGE}/loader.py",
+        {"edit": put(f"{PACKAGE}/loader.py", b"import os\n")},
+    ),
+    Breakage(
+        "package.code",
+        "a module added and RECORD corrected",
+        f"{PACKAGE}/extra.py",
+        {"edit": put(f"{PACKAGE}/extra.py", b"import os\n")},
+    ),
+    Breakage(
+        "package.code",
+        "a module removed and RECORD corrected",
+        f"{PACKAGE}/op.py",
+        {"edit": drop(f"{PACKAGE}/op.py")},
+    ),
+    Breakage(
+        "package.code",
+        "the wrapper's licence changed",
+        f"{DIST_INFO}/licenses/LICENSE",
+        {"edit": put(f"{DIST_INFO}/licenses/LICENSE", b"Public domain.\n")},
+    ),
+    Breakage(
+        "package.code",
+        "entry points",
+        f"{DIST_INFO}/entry_points.txt",
+        {"edit": put(f"{DIST_INFO}/entry_points.txt", b"[console_scripts]\nls = a:main\n")},
+    ),
+    Breakage(
+        "package.code",
+        "a folder in dist-info",
+        f"{DIST_INFO}/sub/a.sh",
+        {"edit": put(f"{DIST_INFO}/sub/a.sh", b"#!/bin/sh\n")},
+    ),
+    Breakage(
+        "package.code",
+        "a program among the licences",
+        f"{PACKAGE}/licenses/tool",
+        {"edit": put(f"{PACKAGE}/licenses/tool", b"MZ\x90\x00")},
+    ),
+    Breakage(
+        "package.code",
+        "made by another version",
+        PACKAGE,
+        manifest(lambda document: document["tools"].update(situ_release="0.0.9")),
         status="warn",
     ),
     Breakage(
@@ -583,6 +673,13 @@ BREAKAGES = [
         "uncommitted changes",
         MANIFEST,
         manifest(lambda document: document["snapshot"].update(dirty=True)),
+        status="warn",
+    ),
+    Breakage(
+        "provenance.validated",
+        "no evidence beside the claim",
+        MANIFEST,
+        manifest(lambda document: document.update(gpu_validated=True)),
         status="warn",
     ),
 ]  # fmt: skip

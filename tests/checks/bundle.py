@@ -10,10 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from situ_release import resources
 from situ_release.bundle.lock import dump_lock, lock_of
 from situ_release.bundle.manifest import read_manifest
 from situ_release.bundle.recipe import Recipe, load_recipe
 from situ_release.bundle.sbom import sbom
+from situ_release.bundle.template import rendered_files, template_values
 from situ_release.checks.model import CheckResult, VerifyReport
 from situ_release.checks.verify import verify_wheel
 from situ_release.digests import sha256_bytes
@@ -23,6 +25,7 @@ from tests.synth.wheel import (
     DIST_INFO,
     MANIFEST,
     RUNNER,
+    VERSION,
     Edit,
     Files,
     bundle_files,
@@ -73,6 +76,16 @@ def sound(files: Files) -> None:
     """The edit that settles what the synthetic wheel leaves open: licence, recipe and snapshot."""
     old = b"License-Expression: LicenseRef-Proprietary"
     files[METADATA] = files[METADATA].replace(old, f"License-Expression: {EXPRESSION}".encode())
+
+    recipe = sound_recipe()
+    texts = rendered_files(
+        resources.payload_templates() / recipe.template, template_values(recipe, VERSION)
+    )
+    for name, text in texts.items():
+        if name.startswith("package/"):
+            files[f"{PACKAGE}/{name.removeprefix('package/')}"] = text.encode()
+        elif f"{DIST_INFO}/licenses/{name}" in files:
+            files[f"{DIST_INFO}/licenses/{name}"] = text.encode()
 
     def settle(document: dict[str, Any]) -> None:
         document["recipe"] = {

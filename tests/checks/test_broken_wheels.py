@@ -74,6 +74,7 @@ def test_messages_read_as_they_were_agreed(
         (r"urn:uuid:[0-9a-f-]{36}", "<serial number>"),
         (r"CRC-32 [0-9a-f]{8}, found [0-9a-f]{8}", "CRC-32 <crc>, found <crc>"),
         (r"found [\d,]+ bytes", "found <n> bytes"),
+        (r"expected [\d,]+ bytes as recorded", "expected <n> bytes as recorded"),
         (r"\([\d,]+ bytes\)", "(<n> bytes)"),
         (r"apache-tvm-ffi \d\S*", "apache-tvm-ffi <version>"),
     ):

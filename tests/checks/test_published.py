@@ -81,6 +81,7 @@ def test_the_published_wheel_passes_with_warnings_only(published_wheel: Path) ->
     warnings = {check.id for check in report.checks if check.status == "warn"}
     assert warnings == {
         "manifest.recipe",
+        "package.code",
         "runner.leaks",
         "licenses.files",
         "licenses.declared",

@@ -27,7 +27,7 @@ from situ_release.report.write import write_report
 from tests.checks.bundle import sound_wheel
 from tests.report import given
 from tests.report.conftest import Bundle
-from tests.synth.wheel import DIST_INFO, make_wheel, write_mini_recipe
+from tests.synth.wheel import PACKAGE, make_wheel, write_mini_recipe
 
 DOCUMENTS = {
     "PROVENANCE.md",
@@ -92,7 +92,7 @@ def test_any_changed_byte_voids_approvals_and_evidence(
     sound: Bundle, cleared: GateInputs, tmp_path: Path
 ) -> None:
     def reword(files: dict[str, bytes]) -> None:
-        files[f"{DIST_INFO}/licenses/LICENSE"] += b" "
+        files[f"{PACKAGE}/licenses/FLASHINFER_NOTICE.txt"] += b" "
 
     changed = Bundle(sound_wheel(tmp_path / "wheel", edit=reword), sound.recipe_path)
     titles = [point.title for point in changed.document(cleared).decision.blocking]
