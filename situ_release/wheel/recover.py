@@ -28,6 +28,7 @@ from situ_release.sources.marker import RecoveredClaims, RecoveredMarker, write_
 from situ_release.sources.metadata_header import MetadataEntry, write_header
 from situ_release.sources.pool import INCLUDE
 from situ_release.sources.snapshot import VERSION_FILE
+from situ_release.text import printable
 from situ_release.wheel.proof import ProvenWheel, prove_wheel
 
 SNAPSHOT = "snapshot"
@@ -79,6 +80,7 @@ def recover_wheel(wheel: Path, out: Path) -> Recovered:
     """
     check_apart(out, [wheel])
     check_replaceable(out)
+    _check_name(wheel)
     bundle = prove_wheel(wheel, keep_all=True)
     manifest = bundle.manifest
     runner = bundle.data(bundle.runner_member)
@@ -105,6 +107,18 @@ def recover_wheel(wheel: Path, out: Path) -> Recovered:
         metadata_entries=table.count,
         not_recovered=tuple(_not_recovered(manifest, table, snapshot)),
     )
+
+
+def _check_name(wheel: Path) -> None:
+    """Whether a marker can hold the wheel's name."""
+    if printable(wheel.name) != wheel.name:
+        raise InputError.of(
+            "the wheel's file name is not plain text",
+            printable(str(wheel)),
+            expected="the name that it was released under",
+            found=printable(wheel.name),
+            remedy="rename the file",
+        )
 
 
 def _disagreements(bundle: ProvenWheel, table: KernelTable) -> Iterator[Problem]:

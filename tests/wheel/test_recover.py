@@ -70,6 +70,15 @@ def test_what_is_recovered(tmp_path: Path, style: str) -> None:
     }
 
 
+@pytest.mark.parametrize("odd", ["\n", "\x1b[31m", "\udcff"])
+def test_a_wheel_name_that_no_marker_can_hold(tmp_path: Path, odd: str) -> None:
+    wheel = make_wheel(tmp_path)
+    wheel = wheel.rename(wheel.with_name(wheel.name.replace("-py3", f"{odd}-py3")))
+    with pytest.raises(InputError, match="file name is not plain text"):
+        recover_wheel(wheel, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
 def test_pool_and_snapshot_are_read_back(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path)
     recovered = recover_wheel(wheel, tmp_path / "r")
