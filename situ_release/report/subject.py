@@ -185,7 +185,7 @@ def read_subject(
         if isinstance(required, tuple):
             raise_all(InputError, in_wheel(wheel, required))
     results = tuple(check.run(context) for check in choose(for_publication=True))
-    facts = WheelFacts(wheel.name, wheel.stat().st_size, context.sha256)
+    facts = WheelFacts(wheel.name, archive.size, archive.sha256)
     return Subject(
         context=context,
         verified=VerifyReport(

@@ -11,7 +11,6 @@ from pathlib import Path
 from situ_release.bundle.binaries import binaries, device_code
 from situ_release.bundle.evidence import DeviceCode
 from situ_release.bundle.manifest import MANIFEST_NAME, Manifest, read_manifest
-from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem, raise_all
 from situ_release.sources.cubin import read_cubin
 from situ_release.sources.runner import Runner
@@ -81,7 +80,7 @@ def unpacked(wheel: Path, import_name: str) -> Iterator[UnpackedWheel]:
             target.write_bytes(content.data or b"")
         yield UnpackedWheel(
             path=wheel,
-            sha256=sha256_file(wheel),
+            sha256=archive.sha256,
             root=root,
             package=import_name,
             manifest=manifest,

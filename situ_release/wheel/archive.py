@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, SituReleaseError, raise_all
 from situ_release.wheel.layout import LOCAL_HEADER, end_record_faults, fault, local_header
 from situ_release.wheel.structure import ENCRYPTED, excess_faults, structural_faults
@@ -103,6 +104,16 @@ class WheelArchive:
     members: tuple[Member, ...]
     faults: tuple[Problem, ...]
     _view: memoryview
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file as it was read."""
+        return len(self._view)
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the very bytes that were read, whatever lies at ``path`` by now."""
+        return sha256_bytes(self._view)
 
     @property
     def files(self) -> tuple[Member, ...]:

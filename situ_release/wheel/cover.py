@@ -24,6 +24,7 @@ class WheelCoverage:
     """The coverage of one wheel.
 
     Attributes:
+        sha256: digest of the wheel as it was read.
         loaded: its recipe.
         runner: what its runner says.
         model: the runner's selection, to ask for tactic lists.
@@ -31,6 +32,7 @@ class WheelCoverage:
         devices: one per SM number, ascending.
     """
 
+    sha256: str
     loaded: LoadedRecipe
     runner: Runner
     model: CoverageModel
@@ -69,6 +71,7 @@ def cover_wheel(wheel: Path, recipe: str | None, sms: Iterable[int] | None) -> W
     targets = bundle.loaded.recipe.target.sms
     wanted = sorted({*(sms or COMPARED_SMS), *(targets if not sms else ())})
     return WheelCoverage(
+        bundle.archive.sha256,
         bundle.loaded,
         bundle.runner,
         model,

@@ -44,7 +44,6 @@ def _coverage(
 ) -> Outcome:
     from situ_release.cli.output.common import FileDigest
     from situ_release.cli.output.coverage import CoverageOutput, TacticListOutput
-    from situ_release.digests import sha256_file
     from situ_release.wheel.cover import cover_wheel
 
     covered = cover_wheel(wheel, recipe, sms)
@@ -78,7 +77,7 @@ def _coverage(
 
     return Outcome(
         CoverageOutput(
-            wheel=FileDigest(str(wheel), sha256_file(wheel)),
+            wheel=FileDigest(str(wheel), covered.sha256),
             recipe=covered.loaded.recipe.name,
             rules=covered.model.rules.name,
             devices=devices,

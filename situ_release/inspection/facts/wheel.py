@@ -8,7 +8,6 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from situ_release.bundle.manifest import MANIFEST_NAME, read_manifest
-from situ_release.digests import sha256_file
 from situ_release.errors import InputError, Problem
 from situ_release.inspection.facts.bundle import (
     Binaries,
@@ -131,8 +130,8 @@ def wheel_facts(path: Path) -> WheelFacts:
     data = _content(archive, manifest_path) if package else None
     manifest, problems = manifest_or_problems(data, manifest_path)
     return WheelFacts(
-        size=path.stat().st_size,
-        sha256=sha256_file(path),
+        size=archive.size,
+        sha256=archive.sha256,
         distribution=distribution,
         version=version,
         tag=tag,
