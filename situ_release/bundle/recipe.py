@@ -30,6 +30,7 @@ from situ_release.bundle.publication_policy import PublicationPolicy
 from situ_release.bundle.smoke_policy import SmokePolicy
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError, Problem, UsageError
+from situ_release.text import printable
 
 DEFAULT_RECIPE = "kimi-k3-situ"
 
@@ -75,7 +76,7 @@ class Target(_Closed):
     """The device and platform the bundle is made for. ``sms`` are SM numbers (103 = sm_103)."""
 
     architecture: Arch
-    sms: Annotated[list[Annotated[int, Field(ge=50, le=999)]], Field(min_length=1)]
+    sms: Annotated[list[Annotated[int, Field(ge=50, le=999)]], Field(min_length=1, max_length=32)]
     cuda_major: Annotated[int, Field(ge=1)]
     platform: Literal["linux_x86_64"]
 
@@ -390,7 +391,7 @@ def validation_problems(error: ValidationError, where: str, document: str) -> li
     """Every fault of a closed model, each naming the key."""
     problems = []
     for item in error.errors(include_url=False):
-        key = ".".join(str(part) for part in item["loc"]) or "(document)"
+        key = printable(".".join(str(part) for part in item["loc"])) or "(document)"
         extra = item["type"] == "extra_forbidden"
         problems.append(
             Problem(

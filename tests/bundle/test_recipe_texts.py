@@ -34,7 +34,7 @@ _IMPORT = 'import_name = "tokenspeed_situ"'
         (_VERSION, 'version = " 0.1.0\\n"', "normal form"),
         (_VERSION, 'version = "v0.1.0-POST1"', "0.1.0.post1 in its normal form"),
         (_VERSION, 'version = "one"', "PEP 440"),
-        (_LINK, '"a\\nRequires-Dist: evil" = "https://x"', "package.urls"),
+        (_LINK, '"a\\nRequires-Dist: evil" = "https://x"', r"package.urls.a\nRequires"),
         (_LINK, '"a,b" = "https://x"', "package.urls"),
         (_LINK, '"\U0001f600" = "https://x"', "package.urls"),
         (_LINK, 'Homepage = "https://x\\nRequires-Dist: evil"', "package.urls.Homepage"),
