@@ -18,6 +18,11 @@ _EXHAUSTED = {
 """What a host can run out of, and what to do; every other errno is about a path."""
 
 
+def ran_out(error: OSError) -> bool:
+    """Whether this host ran out of something, whatever path it happened at."""
+    return error.errno in _EXHAUSTED
+
+
 def os_fault(error: OSError, where: object, doing: str = "use the path") -> SituReleaseError:
     """The expected failure that an OSError stands for.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from situ_release.atomic import OWNER_FILE
 from situ_release.bundle.manifest import MANIFEST_NAME, Manifest, read_manifest
 from situ_release.errors import InputError, Problem, raise_all
+from situ_release.os_errors import os_fault, ran_out
 from situ_release.wheel.archive import MemberContent, on_all_cores
 from situ_release.wheel.contents import package_folder, payload_problems
 
@@ -58,6 +59,7 @@ def copy_payload(root: Path, destination: Path) -> Payload:
     Raises:
         InputError: no such folder, no manifest, or files that are missing, extra, changed, links or
             unreadable; all of them at once, each by its name.
+        HostError: there is no room for the copy.
     """
     if not root.is_dir():
         raise InputError.of(
@@ -129,6 +131,8 @@ def _copy(source: Path, target: Path) -> MemberContent | Problem:
                 size += copy.write(block)
         target.chmod(0o644)
     except OSError as error:
+        if ran_out(error):
+            raise os_fault(error, target.parent, "copy the payload") from error
         return _not_regular(source) if source.is_symlink() else _unreadable(str(source), error)
     return MemberContent(size, digest.hexdigest())
 

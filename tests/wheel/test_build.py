@@ -316,6 +316,17 @@ def test_an_unwritable_output_folder(payload: Path, tmp_path: Path) -> None:
         build_wheel(payload, tmp_path / "file" / "raw")
 
 
+def test_no_room_for_the_copy(
+    payload: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, mode: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "chmod", full)
+    with pytest.raises(HostError, match=r"cannot copy the payload.*No space left"):
+        build_wheel(payload, tmp_path / "raw")
+
+
 def test_a_failure_keeps_the_wheel_of_before(payload: Path, tmp_path: Path) -> None:
     built = build_wheel(payload, tmp_path / "raw")
     a_cubin(payload).unlink()
