@@ -44,9 +44,9 @@ _MAX_OPTION_CHARACTERS = 1 << 16
 _EXPORT_VERSION = re.compile(r'^#define TLLM_GEN_EXPORT_VERSION "([^"\n]{0,100})"', re.MULTILINE)
 _LENGTH = re.compile(r"^static constexpr size_t (\w{1,100})ListLen = ([0-9]{1,9});", re.MULTILINE)
 _ARRAY = re.compile(r"^static const [\w:]{1,200} (\w{1,100})List\[\] = \{", re.MULTILINE)
-_SKIPPED = re.compile(r"\s+|//[^\n]*(?<!\\)\n")
+_SKIPPED = re.compile(r"\s+|(?:#ifndef |#endif|//)[^\n]*(?<!\\)\n")
 # The table is read without a preprocessor: nothing may make a compiler see another one. Real
-# headers have one #ifndef EXCLUDE_SM_100 around it.
+# headers have one #ifndef EXCLUDE_SM_100 around its entries.
 _CONDITIONAL = re.compile(
     r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(?:if(?!ndef[ \t]+EXCLUDE_SM_[0-9]+$)|el)", re.MULTILINE
 )
