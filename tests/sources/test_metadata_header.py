@@ -145,11 +145,13 @@ def test_a_table_that_a_compiler_may_not_see(text: str, found: str) -> None:
 
 
 def test_the_real_headers_guard_is_no_fault() -> None:
-    text = _around("#ifndef EXCLUDE_SM_100", "#endif // EXCLUDE_SM_100")
+    first, end = FULL_TEXT.index("{nullptr"), FULL_TEXT.index("};\n")
+    entries = f"#ifndef EXCLUDE_SM_100\n{FULL_TEXT[first:end]}#endif // EXCLUDE_SM_100\n"
+    text = FULL_TEXT[:first] + entries + FULL_TEXT[end:]
     assert len(read_header(text.encode(), "meta.h")) == len(ENTRIES)
 
 
-@pytest.mark.parametrize("hidden", ["/* {nullptr */ ", "#if 0\n", "// x \\\n"])
+@pytest.mark.parametrize("hidden", ["/* {nullptr */ ", "#if 0\n", '#include "x.h"\n', "// x \\\n"])
 def test_no_entry_of_the_table_is_hidden(hidden: str) -> None:
     entry = FULL_TEXT.index("{nullptr")
     assert refused(FULL_TEXT[:entry] + hidden + FULL_TEXT[entry:])
