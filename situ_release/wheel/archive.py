@@ -223,8 +223,13 @@ def open_wheel(path: Path) -> WheelArchive:
     return archive
 
 
-def examine_wheel(path: Path) -> WheelArchive:
+def examine_wheel(path: Path, *, content_limit: int = MAX_CONTENT_BYTES) -> WheelArchive:
     """Read any file as a wheel; what is wrong with its structure is data, not an error.
+
+    Args:
+        path: the file.
+        content_limit: most bytes that all members together may declare; a wheel above it has no
+            members, so that nothing is inflated.
 
     Raises:
         InputError: the file is missing, cannot be read, is no regular file or larger than
@@ -241,7 +246,7 @@ def examine_wheel(path: Path) -> WheelArchive:
         found = str(error) or type(error).__name__
         unreadable = fault("not a readable zip archive", "", "a wheel (zip)", found)
         return WheelArchive(path, (), (unreadable,), view)
-    if faults := excess_faults(view, infos, MAX_CONTENT_BYTES):
+    if faults := excess_faults(view, infos, content_limit):
         return WheelArchive(path, (), tuple(faults), view)
     members = tuple(_member(info) for info in infos)
     return WheelArchive(path, members, tuple(structural_faults(view, infos)), view)

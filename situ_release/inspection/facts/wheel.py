@@ -101,13 +101,17 @@ class PayloadFacts:
     problems: tuple[Problem, ...]
 
 
+MAX_LISTED_BYTES = 16 << 30
+"""Content that a listed wheel may declare: those of public pools have gigabytes, left unread."""
+
+
 def wheel_facts(path: Path) -> WheelFacts:
     """Facts of a wheel; every file of it is read, those of pools aside.
 
     Raises:
         InputError: the file cannot be read.
     """
-    archive = examine_wheel(path)
+    archive = examine_wheel(path, content_limit=MAX_LISTED_BYTES)
     pools = _pools(path, archive)
     folders = tuple(f"{pool.folder}/" for pool in pools)
 
