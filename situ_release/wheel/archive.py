@@ -223,13 +223,13 @@ def open_wheel(path: Path) -> WheelArchive:
     return archive
 
 
-def examine_wheel(path: Path, *, content_limit: int = MAX_CONTENT_BYTES) -> WheelArchive:
+def examine_wheel(path: Path, *, content_limit: int | None = None) -> WheelArchive:
     """Read any file as a wheel; what is wrong with its structure is data, not an error.
 
     Args:
         path: the file.
-        content_limit: most bytes that all members together may declare; a wheel above it has no
-            members, so that nothing is inflated.
+        content_limit: most bytes that all members together may declare, MAX_CONTENT_BYTES where
+            not given; a wheel above it has no members, so that nothing is inflated.
 
     Raises:
         InputError: the file is missing, cannot be read, is no regular file or larger than
@@ -246,7 +246,7 @@ def examine_wheel(path: Path, *, content_limit: int = MAX_CONTENT_BYTES) -> Whee
         found = str(error) or type(error).__name__
         unreadable = fault("not a readable zip archive", "", "a wheel (zip)", found)
         return WheelArchive(path, (), (unreadable,), view)
-    if faults := excess_faults(view, infos, content_limit):
+    if faults := excess_faults(view, infos, content_limit or MAX_CONTENT_BYTES):
         return WheelArchive(path, (), tuple(faults), view)
     members = tuple(_member(info) for info in infos)
     return WheelArchive(path, members, tuple(structural_faults(view, infos)), view)

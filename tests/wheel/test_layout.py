@@ -163,8 +163,10 @@ def test_a_64_bit_end_record_may_point_elsewhere(tmp_path: Path, decoy: bool) ->
 def test_extra_fields(tmp_path: Path, identifier: int, value: bytes, header: str) -> None:
     extra = struct.pack("<HH", identifier, len(value)) + value
     data = wheel(local={"extra": extra}) if header == "local" else wheel(central={"extra": extra})
+    # From Python 3.13 on zipfile itself takes the name out of the extra field 0x7075.
+    names = ("a/x.py", "a/evil.py") if identifier == 0x7075 else ("a/x.py",)
     assert any(
-        fault.startswith("a/x.py: the member has extra fields")
+        fault.startswith(tuple(f"{name}: the member has extra fields" for name in names))
         for fault in faults(tmp_path / "x.whl", data)
     )
 
