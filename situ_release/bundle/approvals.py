@@ -28,8 +28,9 @@ from pydantic import (
 from situ_release import canonical, toml
 from situ_release.atomic import new_file
 from situ_release.bundle.manifest import Sha256
+from situ_release.bundle.model_faults import validation_problems
 from situ_release.bundle.publication_policy import ApprovalKind
-from situ_release.bundle.recipe import Text, validation_problems
+from situ_release.bundle.recipe import Text
 from situ_release.bundle.ssh_signature import sign, signature_fault
 from situ_release.errors import InputError, Problem, UsageError
 

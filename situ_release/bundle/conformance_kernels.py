@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from situ_release import toml
-from situ_release.bundle.recipe import Arch, validation_problems
+from situ_release.bundle.model_faults import validation_problems
+from situ_release.bundle.recipe import Arch
 from situ_release.errors import InputError
 from situ_release.sources import kernel_name
 from situ_release.sources.kernel_name import KernelName

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from situ_release import __version__
 from situ_release.bundle.agreement import AgreedCubin
 from situ_release.bundle.manifest import DeviceCodeKind, Manifest
+from situ_release.bundle.model_faults import validation_problems
 from situ_release.bundle.provenance import Provenance
-from situ_release.bundle.recipe import LoadedRecipe, validation_problems
+from situ_release.bundle.recipe import LoadedRecipe
 from situ_release.bundle.recipe_texts import runtime_versions
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError

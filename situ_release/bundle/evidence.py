@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from situ_release import canonical
 from situ_release.bundle.manifest import Sha256
-from situ_release.bundle.recipe import Recipe, Text, validation_problems
+from situ_release.bundle.model_faults import validation_problems
+from situ_release.bundle.recipe import Recipe, Text
 from situ_release.bundle.smoke_policy import SmokeTier, SmokeTolerance
 from situ_release.digests import sha256_bytes
 from situ_release.errors import InputError

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from situ_release import canonical
 from situ_release.atomic import new_file
 from situ_release.bundle.manifest import Manifest, Sha256
-from situ_release.bundle.recipe import validation_problems
+from situ_release.bundle.model_faults import validation_problems
 from situ_release.errors import InputError
 
 Name = Annotated[str, StringConstraints(min_length=1)]

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from situ_release import canonical
+from situ_release.bundle.model_faults import validation_problems
 from situ_release.bundle.recipe import (
     Arch,
     Blankable,
@@ -29,7 +30,6 @@ from situ_release.bundle.recipe import (
     RelativePath,
     Text,
     VersionText,
-    validation_problems,
 )
 from situ_release.errors import InputError
 

@@ -26,11 +26,11 @@ from pydantic import (
 
 from situ_release import resources, toml
 from situ_release.bundle import recipe_texts
+from situ_release.bundle.model_faults import validation_problems
 from situ_release.bundle.publication_policy import PublicationPolicy
 from situ_release.bundle.smoke_policy import SmokePolicy
 from situ_release.digests import sha256_bytes
-from situ_release.errors import InputError, Problem, UsageError
-from situ_release.text import printable
+from situ_release.errors import InputError, UsageError
 
 DEFAULT_RECIPE = "kimi-k3-situ"
 
@@ -385,23 +385,3 @@ def checked_version(text: str) -> str:
             found=text,
             remedy="correct the version",
         ) from error
-
-
-def validation_problems(error: ValidationError, where: str, document: str) -> list[Problem]:
-    """Every fault of a closed model, each naming the key."""
-    problems = []
-    for item in error.errors(include_url=False):
-        key = printable(".".join(str(part) for part in item["loc"])) or "(document)"
-        extra = item["type"] == "extra_forbidden"
-        problems.append(
-            Problem(
-                what=f"unknown key {key}" if extra else f"key {key} is wrong",
-                where=where,
-                expected=f"a key of the {document} schema" if extra else item["msg"],
-                found=repr(item["input"])[:120],
-                remedy="remove or correct the key"
-                if extra
-                else f"correct the value (see the {document} schema)",
-            )
-        )
-    return problems

@@ -17,7 +17,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from situ_release import resources, toml
-from situ_release.bundle.recipe import Contract, validation_problems
+from situ_release.bundle.model_faults import validation_problems
+from situ_release.bundle.recipe import Contract
 from situ_release.errors import InputError
 from situ_release.sources.kernel_name import KernelName
 from situ_release.sources.sm_target import runs_on
